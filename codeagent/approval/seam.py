@@ -1,0 +1,60 @@
+"""The gate's vocabulary: a command's class, the question put to a person, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+
+class CommandClass(IntEnum):
+    """Ordered: the strictest of several wins (`max`)."""
+
+    READ_ONLY = 0
+    ASK = 1
+    FORBIDDEN = 2
+
+    @property
+    def label(self) -> str:
+        """The published name: `read_only`, `ask`, `forbidden`."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """`commands` are the argv of every simple command, empty when the script was not understood."""
+
+    class_: CommandClass
+    reason: str
+    commands: tuple[tuple[str, ...], ...] = ()
+    rule: str = ""
+    """The user's rule that decided, as written; empty when none did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """One question: may exactly this run, here?
+
+    `subject` is the whole command, or the whole patch for apply_patch; `where` says in words where it runs.
+    """
+
+    call_id: str
+    tool: Literal["run_command", "apply_patch"]
+    subject: str
+    workdir: str
+    writable: bool
+    classification: Classification
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What came of asking. `reason` reaches the model when denied."""
+
+    decision: Literal["allow", "deny", "stop"]
+    by: Literal["class", "user", "grant", "rule", "flag", "no_terminal"]
+    reason: str = ""
+
+
+Reviewer = Callable[[Review], Approval]
+"""The only seam through which anything asks the user."""

@@ -1,0 +1,111 @@
+"""The items of a conversation, and the one rule about them: every call has exactly one output.
+
+Items are plain values. What a model produced carries its `Source`: the payload exactly as it arrived,
+and who wrote it, so that an adapter can send it back verbatim to the same API, and rebuild it from the
+typed fields for another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from codeagent.errors import ErrorKind, ToolError
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Who produced an item, and the item as it came over the wire (one output item, block or field)."""
+
+    api: str
+    provider: str
+    model: str
+    payload: Json
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """Text from the user, or from the program on the user's behalf.
+
+    `origin` tells them apart in reports: `user` is what was typed; `program` is a note that codeagent
+    adds (a changed file, a summary, the request to say what is known before a limit stops the turn);
+    `repository` is untrusted text such as AGENTS.md.
+    """
+
+    text: str
+    origin: Literal["user", "program", "repository"] = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class AssistantMessage:
+    """Text that the model addressed to the user. `refusal` is true when the API marked it as one."""
+
+    text: str
+    source: Source | None = None
+    refusal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """An opaque item; returned verbatim to the provider and model that wrote it, and to nobody else."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A proposed call. `arguments` is the raw string, parsed once, at the border of the tool.
+
+    `call_id` is unique within the conversation (see `adopted`). `defect` says what is wrong with the
+    call itself (a missing or repeated id, a call cut short): a defective call is answered with an
+    error and never run.
+    """
+
+    call_id: str
+    name: str
+    arguments: str
+    source: Source | None = None
+    defect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The one output of a call, as the model reads it."""
+
+    call_id: str
+    text: str
+    error_kind: ErrorKind | None = None
+
+    @property
+    def status(self) -> Literal["ok", "error"]:
+        return "ok" if self.error_kind is None else "error"
+
+
+Item = UserMessage | AssistantMessage | Reasoning | ToolCall | ToolOutput
+
+
+def unanswered(items: Iterable[Item]) -> list[ToolCall]:
+    """The calls with no output yet, in their order. No provider accepts a request that has any."""
+    calls: dict[str, ToolCall] = {}
+    for item in items:
+        if isinstance(item, ToolCall):
+            calls[item.call_id] = item
+        elif isinstance(item, ToolOutput):
+            calls.pop(item.call_id, None)
+    return list(calls.values())
+
+
+def answer_all(items: Sequence[Item], kind: ErrorKind, sentence: str) -> list[ToolOutput]:
+    """An error output for every call that has none."""
+    text = ToolError(kind, sentence).text()
+    return [ToolOutput(call.call_id, text, kind) for call in unanswered(items)]
+
+
+def text_of(items: Iterable[Item]) -> str:
+    """All assistant text among `items`, joined by blank lines; refusals are not an answer."""
+    return "\n\n".join(
+        item.text for item in items if isinstance(item, AssistantMessage) and item.text.strip() and not item.refusal
+    )

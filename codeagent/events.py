@@ -1,0 +1,173 @@
+"""Facts about a session, as they are stored and shown. Subscribers never answer and never change the run.
+
+One frozen class an event type; the field names are the contract of the log and of `--json`.
+The envelope (`type`, `time`, `session_id`, `turn`, `round`) is added where the event is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarted:
+    type: ClassVar[str] = "session_started"
+    repo: str
+    model: str
+    provider: str
+    image: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    type: ClassVar[str] = "turn_started"
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelResponse:
+    type: ClassVar[str] = "model_response"
+    status: Literal["completed", "incomplete", "failed"]
+    finish: str
+    usage: Mapping[str, int]
+    text: str
+    items: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    type: ClassVar[str] = "tool_call"
+    call_id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """Only when a person is asked."""
+
+    type: ClassVar[str] = "approval_requested"
+    call_id: str
+    command: str
+    class_: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecided:
+    """Before every run_command and apply_patch, whoever decided."""
+
+    type: ClassVar[str] = "approval_decided"
+    call_id: str
+    decision: Literal["allow", "deny", "stop"]
+    by: Literal["class", "user", "grant", "rule", "flag", "no_terminal"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """`streams` tells stdout and stderr apart: `[["stdout", text], ["stderr", text], …]` in order."""
+
+    type: ClassVar[str] = "tool_output"
+    call_id: str
+    status: Literal["ok", "error"]
+    error_kind: str | None
+    output: str
+    duration_ms: int
+    streams: list[list[str]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceChanged:
+    type: ClassVar[str] = "workspace_changed"
+    paths: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    type: ClassVar[str] = "compacted"
+    cleared_calls: list[str]
+    summarised_rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    type: ClassVar[str] = "retry"
+    attempt: int
+    reason: str
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    type: ClassVar[str] = "verification"
+    status: str
+    reason: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+    tests_modified: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    type: ClassVar[str] = "turn_ended"
+    outcome: str | None
+    answer: str | None
+    partial: str | None
+    citations: list[Mapping[str, Any]]
+    verification: Mapping[str, Any]
+    rounds: int
+    usage: Mapping[str, int]
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A message that the program added to the conversation (see `UserMessage.origin`), verbatim."""
+
+    type: ClassVar[str] = "note"
+    origin: Literal["program", "repository"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrantChanged:
+    """A grant of this session was given or revoked at the prompt."""
+
+    type: ClassVar[str] = "grant"
+    action: Literal["given", "revoked"]
+    kind: Literal["exact", "prefix"]
+    command: str
+    workdir: str
+
+
+Event = (
+    SessionStarted
+    | TurnStarted
+    | ModelResponse
+    | ToolCalled
+    | ApprovalRequested
+    | ApprovalDecided
+    | ToolFinished
+    | WorkspaceChanged
+    | Compacted
+    | Retried
+    | Verified
+    | TurnEnded
+    | Noted
+    | GrantChanged
+)
+
+Emit = Callable[[Event], None]
+
+
+def body(event: Event) -> dict[str, Any]:
+    """The event's own fields under their published names (`class_` is `class`)."""
+    return {
+        field.name.rstrip("_"): value
+        for field in fields(event)
+        if (value := getattr(event, field.name)) is not None or field.name != "streams"
+    }

@@ -10,15 +10,38 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
+LOG_FORMAT = 1
+"""Raised when an older program could no longer read what a newer one writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
+    """`version` is the program's, `format` the log's (see docs/sessions.md)."""
+
     type: ClassVar[str] = "session_started"
     repo: str
     model: str
     provider: str
     image: str
     version: str
+    format: int = LOG_FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResumed:
+    """A later process goes on with the session, with these choices from here on.
+
+    `interrupted_calls` had no output in the log and were answered now; `damaged_lines` could not be read.
+    """
+
+    type: ClassVar[str] = "session_resumed"
+    repo: str
+    model: str
+    provider: str
+    image: str
+    version: str
+    interrupted_calls: list[str]
+    damaged_lines: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +52,17 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
+    """`items` is the raw output, verbatim; `api`, `provider` and `model` say who wrote it and in which form."""
+
     type: ClassVar[str] = "model_response"
     status: Literal["completed", "incomplete", "failed"]
     finish: str
     usage: Mapping[str, int]
     text: str
     items: list[Any]
+    api: str = ""
+    provider: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +116,16 @@ class WorkspaceChanged:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
+    """What is sent from here on is shorter; the log keeps everything.
+
+    `cleared_calls` are the calls whose outputs were cleared now; `summarised_rounds` is how many rounds, counted
+    from the start of the conversation, `summary` stands for (0 and null when there is none).
+    """
+
     type: ClassVar[str] = "compacted"
     cleared_calls: list[str]
     summarised_rounds: int
+    summary: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +181,7 @@ class GrantChanged:
 
 Event = (
     SessionStarted
+    | SessionResumed
     | TurnStarted
     | ModelResponse
     | ToolCalled

@@ -1,0 +1,1 @@
+"""Stored sessions: the folder, its log, and the conversation rebuilt from it."""

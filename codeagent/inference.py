@@ -73,7 +73,8 @@ class Inference:
     """A whole response.
 
     `items` are the typed items in order; `raw` is the output verbatim, in the form of the API;
-    `finish_word` is the API's own word; `detail` is the server's explanation when it gave one.
+    `finish_word` is the API's own word; `detail` is the server's explanation when it gave one. `text_call` tells
+    that the model wrote a tool call as text: nothing was called, and the text is no answer.
     """
 
     items: tuple[Item, ...]
@@ -82,6 +83,7 @@ class Inference:
     usage: Usage
     raw: tuple[Any, ...] = ()
     detail: str = ""
+    text_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,10 @@ class Provider(Protocol):
     @property
     def name(self) -> str:
         """The configured name, for example `openai`."""
+
+    @property
+    def api(self) -> str:
+        """The wire format: `responses`, `chat`, `messages` or `offline`."""
 
     @property
     def model(self) -> str: ...

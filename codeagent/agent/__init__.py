@@ -1,0 +1,1 @@
+"""The turn: inferences, tool calls and their outputs, and why it stops."""

@@ -1,0 +1,235 @@
+"""Every call of a response gets exactly one output: prepare, ask, run, in the order of the calls.
+
+Calls that only read run at the same time. A call that may have side effects runs alone, in its place: what
+stands before it has ended, what stands after it waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from threading import Event as Flag
+
+from codeagent.agent.interrupts import Interrupts
+from codeagent.agent.limits import WARN_AT, Clock, Limits
+from codeagent.approval.seam import Approval, Review, Reviewer
+from codeagent.conversation import ToolCall, ToolOutput
+from codeagent.errors import ErrorKind, Interrupted, SandboxError, ToolError
+from codeagent.events import Emit, ToolCalled, ToolFinished
+from codeagent.inference import ToolSpec
+from codeagent.outcome import Outcome
+from codeagent.tools.result import ToolResult, refused
+
+PARALLEL_CALLS = 16
+
+Run = Callable[[Flag, float], ToolResult]
+"""Carries a call out. Takes the flag that cancels it and the seconds that the turn has left."""
+
+Observe = Callable[[ToolCall, ToolResult], None]
+"""Told of every call that was carried out or failed, in the order of the calls."""
+
+
+Timed = Future[tuple[ToolResult, int]]
+"""A call under way: its result and its duration in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One parsed call. `review` is the question for the gate; None for a tool that can only read."""
+
+    run: Run
+    review: Review | None = None
+
+    @property
+    def reads_only(self) -> bool:
+        return self.review is None or self.review.classification.class_ == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`prepare` parses the arguments once; it raises ToolError and has no effect."""
+
+    spec: ToolSpec
+    prepare: Callable[[ToolCall], Action]
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """The outputs, one a call and in the order of the calls, and the outcome when the turn must stop here."""
+
+    outputs: tuple[ToolOutput, ...]
+    stop: Outcome | None = None
+    failure: SandboxError | None = None
+
+
+class Dispatcher:
+    """Carries out the calls of one turn."""
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        *,
+        review: Reviewer,
+        redact: Callable[[str], str],
+        observe: Observe,
+        emit: Emit,
+        limits: Limits,
+        interrupts: Interrupts,
+    ) -> None:
+        self._tools = tools
+        self._review = review
+        self._redact = redact
+        self._observe = observe
+        self._emit = emit
+        self._limits = limits
+        self._clock: Clock = limits.clock
+        self._interrupts = interrupts
+        self._pool = ThreadPoolExecutor(PARALLEL_CALLS, thread_name_prefix="call")
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def dispatch(self, calls: Sequence[ToolCall]) -> Dispatched:
+        """Answers every call; an interruption or a stop answers the rest with the reason."""
+        for call in calls:
+            self._emit(ToolCalled(call.call_id, call.name, call.arguments))
+        batch = _Batch(self)
+        for call in calls:
+            batch.take(call)
+        batch.finish()
+        return Dispatched(tuple(batch.outputs), batch.stop, batch.failure)
+
+    def action(self, call: ToolCall) -> Action:
+        """The parsed call. Raises ToolError for a defective call, an unknown tool, or bad arguments."""
+        if call.defect:
+            raise ToolError(ErrorKind.INVALID_ARGUMENTS, call.defect)
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self._tools)
+            raise ToolError(ErrorKind.UNKNOWN_TOOL, f"there is no tool {call.name!r}; the tools are {known}")
+        return tool.prepare(call)
+
+    def ask(self, review: Review) -> Approval:
+        """The gate's answer; waiting for a person does not use up the turn's time."""
+        with self._clock.stopped(), self._interrupts.waiting():
+            return self._review(review)
+
+    def submit(self, run: Run, cancel: Flag) -> Timed:
+        return self._pool.submit(_timed, run, cancel, self._limits.seconds_left())
+
+    def result(self, future: Timed, cancel: Flag) -> tuple[ToolResult, int]:
+        """Waits for a call. An interruption cancels it and everything else that goes by the same flag."""
+        if not cancel.is_set():
+            try:
+                with self._interrupts.waiting():
+                    wait([future])
+            except Interrupted:
+                cancel.set()
+        return future.result()
+
+    def finished(self, call: ToolCall, result: ToolResult, duration_ms: int) -> ToolOutput:
+        """The output as the model reads it: keys removed, a warning added when it repeats itself."""
+        output = ToolOutput(call.call_id, self._redact(result.text), result.error_kind)
+        if self._limits.repeated(call, output) == WARN_AT:
+            output = ToolOutput(call.call_id, f"{output.text}\n{REPETITION_WARNING}", result.error_kind)
+        streams = [[name, self._redact(text)] for name, text in result.streams] if result.streams else None
+        self._emit(ToolFinished(call.call_id, output.status, result.error_kind, output.text, duration_ms, streams))
+        self._observe(call, result)
+        return output
+
+
+REPETITION_WARNING = (
+    "warning: this is the third time in a row that the same call, or the same cycle of calls, has had the same "
+    "result. Do something different: once more ends the turn."
+)
+
+
+class _Batch:
+    """The calls of one response on their way: `running` ones only read, and go on together.
+
+    Outputs are taken in the order of the calls, whichever ends first, so that the log, the ledger and the next
+    request do not depend on chance.
+    """
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._running: list[tuple[ToolCall, Timed]] = []
+        self._cancel = Flag()
+        self.outputs: list[ToolOutput] = []
+        self.stop: Outcome | None = None
+        self.failure: SandboxError | None = None
+
+    def take(self, call: ToolCall) -> None:
+        """Starts a call that only reads; carries out one that may do more, alone."""
+        try:
+            action = self._dispatcher.action(call)
+        except ToolError as error:
+            self._running.append((call, _known(refused(error))))
+            return
+        if not action.reads_only:
+            self.finish()
+        refusal = self._refusal(action)
+        started = _known(refusal) if refusal else self._dispatcher.submit(action.run, self._cancel)
+        self._running.append((call, started))
+        if not action.reads_only:
+            self.finish()
+
+    def _refusal(self, action: Action) -> ToolResult | None:
+        """Why the call may not run: the turn has stopped, or the gate says no."""
+        if self.stop is None and action.review is not None:
+            try:
+                approval = self._dispatcher.ask(action.review)
+            except Interrupted:
+                self.stop = Outcome.INTERRUPTED
+            else:
+                if approval.decision == "stop":
+                    self.stop = Outcome.STOPPED_BY_USER
+                if approval.decision != "allow":
+                    return _error(ErrorKind.DENIED, approval.reason or "the user denied this call")
+        return _error(ErrorKind.CANCELLED, _UNSTARTED[self.stop]) if self.stop is not None else None
+
+    def finish(self) -> None:
+        """Waits for what is running and takes every result, also when an interruption cancels it."""
+        for call, started in self._running:
+            result, duration_ms = self._result(started)
+            self.outputs.append(self._dispatcher.finished(call, result, duration_ms))
+        self._running.clear()
+
+    def _result(self, future: Timed) -> tuple[ToolResult, int]:
+        try:
+            return self._dispatcher.result(future, self._cancel)
+        except SandboxError as error:
+            self.failure, self.stop = error, self.stop or Outcome.SANDBOX_FAILED
+            return _error(ErrorKind.SANDBOX_FAILED, error.message), 0
+        finally:
+            if self._cancel.is_set():
+                self.stop = Outcome.INTERRUPTED
+
+
+_UNSTARTED = {
+    Outcome.INTERRUPTED: "the turn was interrupted before this call was started; nothing was run",
+    Outcome.STOPPED_BY_USER: "the user stopped the turn before this call was started; nothing was run",
+    Outcome.SANDBOX_FAILED: "the sandbox was lost before this call was started; nothing was run",
+}
+
+
+def _error(kind: ErrorKind, sentence: str) -> ToolResult:
+    return ToolResult(ToolError(kind, sentence).text(), kind)
+
+
+def _known(result: ToolResult) -> Timed:
+    """A call that was answered without being run."""
+    future: Timed = Future()
+    future.set_result((result, 0))
+    return future
+
+
+def _timed(run: Run, cancel: Flag, seconds_left: float) -> tuple[ToolResult, int]:
+    began = time.monotonic()
+    try:
+        result = run(cancel, seconds_left)
+    except ToolError as error:
+        result = refused(error)
+    return result, round((time.monotonic() - began) * 1000)

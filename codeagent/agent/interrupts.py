@@ -1,0 +1,82 @@
+"""SIGINT, SIGTERM and the turn's deadline as exceptions, raised only where the program waits for something.
+
+A signal may arrive between any two bytecodes. Raising there would tear the very code that keeps every call
+answered and every event stored, so the handler raises inside a `waiting()` section and otherwise leaves a
+mark that the next section finds. Sections are where time is spent: an inference, a tool run, a prompt.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+from codeagent.errors import Interrupted
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class DeadlinePassed(BaseException):
+    """The seconds given to a `waiting` section are over."""
+
+
+class Interrupts:
+    """Use as a context manager in the main thread; without entering it, no handler is installed."""
+
+    def __init__(self) -> None:
+        self._pending = False
+        self._waiting = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        for number in SIGNALS:
+            self._before[number] = signal.signal(number, self._received)
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._expired)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def _received(self, _number: int, _frame: FrameType | None) -> None:
+        self._pending = True
+        if self._waiting:
+            self._waiting = False  # one exception a section: its clean-up is not torn by a second signal
+            raise Interrupted
+
+    def _expired(self, _number: int, _frame: FrameType | None) -> None:
+        if self._waiting:
+            self._waiting = False
+            raise DeadlinePassed
+
+    @property
+    def pending(self) -> bool:
+        """A signal came, and `clear` was not called since."""
+        return self._pending
+
+    def clear(self) -> None:
+        """Forgets a signal that has been dealt with (`chat` goes on after one)."""
+        self._pending = False
+
+    @contextmanager
+    def waiting(self, seconds: float | None = None) -> Iterator[None]:
+        """Inside, a signal raises Interrupted (one that came before, at once), and the deadline DeadlinePassed."""
+        if self._pending:
+            raise Interrupted
+        if seconds is not None and seconds <= 0:
+            raise DeadlinePassed
+        timed = seconds is not None and signal.SIGALRM in self._before
+        self._waiting = True
+        try:
+            if timed and seconds is not None:
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+            yield
+        finally:
+            self._waiting = False
+            if timed:
+                signal.setitimer(signal.ITIMER_REAL, 0)

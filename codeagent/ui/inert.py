@@ -38,13 +38,13 @@ def escaped(character: str) -> str:
 
 
 def inert(text: str) -> str:
-    """`text` for a terminal, lines and tabs kept."""
-    return _ACTING.sub(_kept, text)
+    """`text` for a terminal; lines and tabs are kept, and CRLF ends a line like LF."""
+    return _ACTING.sub(_kept, text.replace("\r\n", "\n"))
 
 
 def inert_line(text: str) -> str:
     """`text` as one line: newlines and tabs are written as escapes too."""
-    return _LINE_BREAKS.sub(_escape, inert(text))
+    return _LINE_BREAKS.sub(_escape, _ACTING.sub(_kept, text))
 
 
 def revealed(text: str) -> str:

@@ -1,0 +1,92 @@
+"""A tool call in one line: its name, its argument in short, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from codeagent.ui.inert import inert_line
+
+_LONGEST_ARGUMENT = 2_000
+_EXIT = re.compile(r"\Aexit code:? (-?\d+)\b", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Call:
+    """A call as it is shown. Times are of the monotonic clock, in seconds; `size` is of the output, in bytes."""
+
+    call_id: str
+    name: str
+    argument: str
+    started: float
+    status: str = ""
+    failed: bool = False
+    seconds: float = 0.0
+    size: int = 0
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.status)
+
+
+def call_of(record: Mapping[str, Any], now: float) -> Call:
+    """From a `tool_call` record."""
+    name = inert_line(str(record.get("name") or "(no name)"))
+    return Call(str(record.get("call_id")), name, argument_of(record), now)
+
+
+def finish(call: Call, record: Mapping[str, Any]) -> None:
+    """Fills in what a `tool_output` record says."""
+    output = str(record.get("output") or "")
+    call.seconds = float(record.get("duration_ms") or 0) / 1000
+    call.size = len(output.encode("utf-8", "surrogatepass"))
+    call.failed = record.get("status") != "ok"
+    call.status = status_of(record, output)
+
+
+def status_of(record: Mapping[str, Any], output: str) -> str:
+    """`ok`, `exit 1` for a command that said so, or the kind of the error."""
+    if record.get("status") != "ok":
+        return inert_line(str(record.get("error_kind") or "error"))
+    if ended := _EXIT.match(output):
+        return "ok" if ended.group(1) == "0" else f"exit {ended.group(1)}"
+    return "ok"
+
+
+def argument_of(record: Mapping[str, Any]) -> str:
+    """The one argument that tells a call from its neighbours, as one inert line."""
+    raw = str(record.get("arguments") or "")
+    try:
+        arguments = json.loads(raw)
+    except (ValueError, RecursionError):
+        return _line(raw)
+    if not isinstance(arguments, dict):
+        return _line(raw)
+    if isinstance(command := arguments.get("command"), str):
+        return _line(command.strip())
+    if isinstance(patch := arguments.get("patch"), str):
+        return _line(" ".join(_patched(patch)) or f"{len(patch)} characters")
+    if isinstance(path := arguments.get("path"), str):
+        return _line(path + _range(arguments.get("start_line"), arguments.get("end_line")))
+    return _line(raw)
+
+
+def _line(text: str) -> str:
+    if len(text) <= _LONGEST_ARGUMENT:
+        return inert_line(text)
+    return f"{inert_line(text[:_LONGEST_ARGUMENT])} ({len(text) - _LONGEST_ARGUMENT:,} characters more)"
+
+
+def _range(start: object, end: object) -> str:
+    if start is None and end is None:
+        return ""
+    return f":{start or 1}-{'' if end is None else end}"
+
+
+def _patched(patch: str) -> list[str]:
+    """The files that a patch in unified or envelope form names, each once."""
+    named = re.findall(r"^(?:\+\+\+ b/|\*\*\* (?:Add|Update|Delete) File: )(.+)$", patch, re.MULTILINE)
+    return list(dict.fromkeys(named))

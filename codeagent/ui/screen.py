@@ -1,0 +1,91 @@
+"""The lower end of a terminal: finished lines scroll away, a small block below them is redrawn in place.
+
+Off a terminal there is no block, and every line is written plain and whole, however long it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TextIO
+
+from codeagent.ui import streams
+from codeagent.ui.inert import cells, cut
+
+Piece = tuple[str, str]
+"""Text that is inert already, and a style's name (`""` for plain)."""
+
+Line = Sequence[Piece]
+
+_SGR = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "warn": "33", "name": "36"}
+_ERASE_DOWN = "\x1b[J"
+
+
+class Screen:
+    """Writes to one stream. Not thread-safe: its owner holds the lock."""
+
+    def __init__(self, stream: TextIO, environ: Mapping[str, str], *, no_color: bool = False) -> None:
+        self._stream = streams.forgiving(stream)
+        self._environ = environ
+        self._block_lines = 0
+        self.live = streams.draws(stream, environ)
+        self.colour = streams.colours(stream, environ, no_color)
+        unicode = streams.speaks_unicode(stream)
+        self.spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" if unicode else "|/-\\"
+        self.mark = "…" if unicode else "..."
+        self.dot = " · " if unicode else " - "
+
+    @property
+    def width(self) -> int:
+        # The last column stays free: some terminals wrap as soon as it is filled.
+        return streams.width_of(self._stream, self._environ) - 1
+
+    @property
+    def height(self) -> int:
+        return streams.height_of(self._stream)
+
+    def write(self, lines: Sequence[Line], block: Sequence[Line] = ()) -> None:
+        """`lines` for good, above a new block. One write, so that nothing flickers or interleaves."""
+        shown = [self._painted(line) + "\n" for line in lines]
+        if not self.live:
+            self._send("".join(shown))
+            return
+        fitting = [self._painted(self.fitted(line)) for line in block[-(self.height - 2) :]]
+        self._send(self._erasing() + "".join(shown) + "\n".join(fitting))
+        self._block_lines = len(fitting)
+
+    def fitted(self, line: Line) -> Line:
+        """`line` cut to the width of the screen."""
+        room = self.width
+        kept: list[Piece] = []
+        for text, style in line:
+            piece = cut(text, room, self.mark)
+            kept.append((piece, style))
+            room -= cells(piece)
+            if piece != text:
+                break
+        return kept
+
+    def _erasing(self) -> str:
+        if not self._block_lines:
+            return ""
+        up = f"\x1b[{self._block_lines - 1}A" if self._block_lines > 1 else ""
+        return f"\r{up}{_ERASE_DOWN}"
+
+    def _painted(self, line: Line) -> str:
+        if not self.colour:
+            return "".join(text for text, _ in line).rstrip(" ")
+        return "".join(f"\x1b[{_SGR[style]}m{text}\x1b[0m" if style and text else text for text, style in line)
+
+    def _send(self, text: str) -> None:
+        if not text:
+            return
+        # Nobody may be left to read progress; the run itself does not depend on it.
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except BrokenPipeError:
+            streams.silence(self._stream)
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError):
+                self._stream.flush()

@@ -1,0 +1,65 @@
+"""The process's own streams, made fit for foreign text: nothing printed can raise, nothing wraps off a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TextIO
+
+_NARROWEST = 20
+
+
+def forgiving(stream: TextIO) -> TextIO:
+    """The same stream; what its encoding cannot hold is written as `?` from now on instead of raising."""
+    if isinstance(stream, io.TextIOWrapper):
+        with suppress(ValueError, OSError):
+            stream.reconfigure(errors="replace")
+    return stream
+
+
+def silence(stream: TextIO) -> None:
+    """Points a stream whose reader has gone at nothing, so that the flush at shutdown does not raise again."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def on_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def draws(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Whether lines can be redrawn in place: a terminal that understands cursor movement."""
+    return on_terminal(stream) and environ.get("TERM", "") not in ("dumb", "unknown", "")
+
+
+def colours(stream: TextIO, environ: Mapping[str, str], no_color: bool) -> bool:
+    """Colour goes to capable terminals only, whatever FORCE_COLOR says: a file or a pipe holds plain text."""
+    return draws(stream, environ) and not no_color and not environ.get("NO_COLOR")
+
+
+def speaks_unicode(stream: TextIO) -> bool:
+    return "utf" in (getattr(stream, "encoding", None) or "").lower()
+
+
+def width_of(stream: TextIO, environ: Mapping[str, str]) -> int:
+    """Columns of the terminal behind `stream`, at least 20; 80 where nothing is known. COLUMNS wins if positive."""
+    columns = 0
+    with suppress(ValueError):
+        columns = int(environ.get("COLUMNS", ""))
+    if columns <= 0:
+        with suppress(OSError, ValueError):
+            columns = os.get_terminal_size(stream.fileno()).columns
+    return max(columns, _NARROWEST) if columns > 0 else 80
+
+
+def height_of(stream: TextIO) -> int:
+    with suppress(OSError, ValueError):
+        return max(os.get_terminal_size(stream.fileno()).lines, 4)
+    return 24

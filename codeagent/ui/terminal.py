@@ -1,0 +1,343 @@
+"""The live view of a run, on stderr: one line a call that fills in as it runs, and a footer.
+
+`Terminal.record` is a subscriber of event records; `hint` and `steps` take what is only for the eye. The
+answer alone goes to stdout. All text from outside passes `codeagent.ui.inert` before it is shown.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from threading import Event, RLock, Thread
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from codeagent.inference import RetryNotice, TextDelta
+from codeagent.settings import Price
+from codeagent.ui import wording
+from codeagent.ui.answer import print_answer
+from codeagent.ui.calls import Call, call_of, finish
+from codeagent.ui.inert import inert, inert_line, padded
+from codeagent.ui.screen import Line, Screen
+from codeagent.ui.turn import Turn
+
+_TICK_SECONDS = 0.1
+_PATIENCE_SECONDS = 0.5  # anything slower shows that it is alive
+_PLAIN_STEP_SECONDS = 10.0  # off a terminal, progress is a new line, so it comes rarely
+_SHORT_TEXT_LINES = 4
+_PREVIEW_CHARACTERS = 2_000
+_VERBOSE_OUTPUT_LINES = 40
+_STATUS_WIDTH = len("file_not_found")
+
+
+class Terminal:
+    """Shows one run, or many turns of a chat. May be told things from several threads.
+
+    `out` takes the answer, None when stdout belongs to `--json`. `quiet` leaves the answer, errors and the
+    two lines at the end; `verbose` adds outputs, decisions and whole texts.
+    """
+
+    def __init__(
+        self,
+        out: TextIO | None,
+        err: TextIO,
+        *,
+        quiet: bool = False,
+        verbose: bool = False,
+        no_color: bool = False,
+        price: Price | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self._out = out
+        self._quiet = quiet
+        self._verbose = verbose
+        self._no_color = no_color
+        self._environ = environ
+        self._screen = Screen(err, environ, no_color=no_color)
+        self._turn = Turn(price, time.monotonic())
+        self._lock = RLock()
+        self._over = Event()
+        self._ticker: Thread | None = None
+        self._changed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Takes the block off the screen and ends the ticker. May be called twice."""
+        self._over.set()
+        with self._lock:
+            self._turn.forget_running()
+            self._screen.write([])
+
+    # -- what happened ---------------------------------------------------------------------------
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """Shows one event record; types that it does not know are left alone."""
+        show = getattr(self, f"_on_{record.get('type')}", None)
+        if show is not None:
+            with self._lock:
+                self._turn.round = int(record.get("round") or self._turn.round)
+                show(record)
+
+    def hint(self, hint: TextDelta | RetryNotice) -> None:
+        """Text as it streams in; a retry makes what was shown of the response void."""
+        with self._lock:
+            if isinstance(hint, TextDelta):
+                self._turn.streamed = (self._turn.streamed + hint.text)[-_PREVIEW_CHARACTERS:]
+            else:
+                self._turn.streamed = ""
+
+    def steps(self, what: str, done: int, total: int) -> None:
+        """Progress of something slow (`codeagent.sandbox.seam.Steps`); an empty `what` says that it is over."""
+        with self._lock:
+            now = time.monotonic()
+            step = self._turn.step(inert_line(what), done, total, now)
+            if step is None or self._quiet:
+                return
+            if self._screen.live:
+                self._start_ticking()
+            elif now - step.started >= _PATIENCE_SECONDS and now - step.told >= _PLAIN_STEP_SECONDS:
+                step.told = now
+                self._say([(step.text(), "")])
+
+    def note(self, text: str, style: str = "") -> None:
+        """A sentence of the program's own, for example which provider was chosen."""
+        with self._lock:
+            self._say(*[[(line, style)] for line in inert(text).splitlines()])
+
+    # -- one method an event type ----------------------------------------------------------------
+
+    def _on_session_started(self, record: Mapping[str, Any]) -> None:
+        facts = [str(record.get(name)) for name in ("repo", "provider", "model", "image")]
+        facts.append(f"session {record.get('session_id')}")
+        self._say([(inert_line(self._screen.dot.join(facts)), "dim")])
+
+    def _on_turn_started(self, _record: Mapping[str, Any]) -> None:
+        now = time.monotonic()
+        self._turn = Turn(self._turn.price, now, running=True, thinking_since=now)
+        self._start_ticking()
+        self._draw()
+
+    def _on_model_response(self, record: Mapping[str, Any]) -> None:
+        self._say_text()
+        self._turn.respond(record.get("usage") or {}, inert(str(record.get("text") or "")))
+        if record.get("status") != "completed":
+            word = inert_line(f"response {record.get('status')}: {record.get('finish')}")
+            self._say([(word, "warn")])
+        self._draw()
+
+    def _on_tool_call(self, record: Mapping[str, Any]) -> None:
+        self._say_text()
+        call = call_of(record, time.monotonic())
+        self._turn.calls[call.call_id] = call
+        self._draw()
+
+    def _on_approval_requested(self, _record: Mapping[str, Any]) -> None:
+        # The prompt writes to the same screen: nothing else may until it is answered.
+        self._screen.write([])
+        self._turn.asking = True
+
+    def _on_approval_decided(self, record: Mapping[str, Any]) -> None:
+        self._turn.asking = False
+        if call := self._turn.calls.get(str(record.get("call_id"))):
+            call.started = time.monotonic()
+        told = record.get("decision") != "allow" and record.get("by") != "user"
+        if told or self._verbose:
+            said = f"{record.get('decision')} by {record.get('by')}: {record.get('reason') or 'no reason given'}"
+            self._say([("  " + inert_line(said), "warn" if told else "dim")])
+
+    def _on_tool_output(self, record: Mapping[str, Any]) -> None:
+        self._turn.asking = False
+        call = self._turn.calls.get(str(record.get("call_id")))
+        if call is None:
+            return
+        finish(call, record)
+        lines = [line for done in self._turn.take_finished() for line in self._finished(done)]
+        if self._verbose:
+            lines.extend(self._output(str(record.get("output") or "")))
+        if not self._turn.calls:
+            self._turn.thinking_since = time.monotonic()
+        self._say(*lines)
+
+    def _on_retry(self, record: Mapping[str, Any]) -> None:
+        self._turn.streamed = ""
+        delay = float(record.get("delay_ms") or 0) / 1000
+        said = f"retry {record.get('attempt')} in {delay:.1f}s: {record.get('reason')}"
+        self._say([(inert_line(said), "warn")])
+
+    def _on_compacted(self, record: Mapping[str, Any]) -> None:
+        cleared, summarised = len(record.get("cleared_calls") or ()), int(record.get("summarised_rounds") or 0)
+        said = f"context: {wording.counted(cleared, 'old output')} cleared"
+        if summarised:
+            said += f", {wording.counted(summarised, 'round')} summarised"
+        self._say([(said, "dim")])
+
+    def _on_note(self, record: Mapping[str, Any]) -> None:
+        text = str(record.get("text") or "")
+        if record.get("origin") == "repository" and not self._verbose:
+            size = wording.size(len(text.encode("utf-8", "replace")))
+            text = f"the model was given the repository's own instructions ({size}, untrusted)"
+        lines = inert(text).splitlines() or [""]
+        shown = lines if self._verbose else lines[:1]
+        self._say(*[[("note: " + line, "dim")] for line in shown])
+
+    def _on_workspace_changed(self, record: Mapping[str, Any]) -> None:
+        paths = [inert_line(str(path)) for path in record.get("paths") or ()]
+        self._changed = bool(paths)
+        self._say([(f"changed in the private copy: {', '.join(paths) or 'nothing'}", "dim")])
+
+    def _on_verification(self, record: Mapping[str, Any]) -> None:
+        self._turn.step("", 0, 0, time.monotonic())
+        if self._verbose:
+            for when in ("before", "after"):
+                if run := record.get(when):
+                    said = f"{when} the change: exit {run.get('exit_code')}, {run.get('tests')} tests"
+                    self._say([(inert_line(said), "dim")], *self._output(str(run.get("output_tail") or "")))
+
+    def _on_turn_ended(self, record: Mapping[str, Any]) -> None:
+        self._say_text(final=True)
+        self._turn.end(record.get("usage") or {})
+        footer = self._turn.footer(time.monotonic(), self._screen.dot)
+        unanswered = [line for call in self._turn.calls.values() for line in self._unfinished(call)]
+        self._turn.forget_running()
+        self._say(*unanswered)
+        self._screen.write([])
+        if answer := record.get("answer"):
+            self._print_answer(str(answer))
+        for line in self._ending(record, footer):
+            self._screen.write([line])
+
+    # -- lines -----------------------------------------------------------------------------------
+
+    def _print_answer(self, answer: str) -> None:
+        if self._out is None:
+            return
+        if self._screen.live and not self._quiet:
+            self._screen.write([[("", "")]])
+        print_answer(answer, self._out, self._environ, no_color=self._no_color)
+        if self._screen.live and not self._quiet:
+            self._screen.write([[("", "")]])
+
+    def _ending(self, record: Mapping[str, Any], footer: str) -> list[Line]:
+        """What stands under the answer; the two facts always, each on its own line."""
+        lines: list[Line] = []
+        if partial := record.get("partial"):
+            lines.append([("Partial (written before the turn was stopped; not an answer):", "warn")])
+            lines.extend([("  " + line, "")] for line in inert(str(partial)).splitlines())
+        cited = wording.citation_lines(record.get("citations") or ())
+        outcome = record.get("outcome")
+        verification = record.get("verification") or {}
+        passed = verification.get("status") == "passed"
+        loop = wording.loop_line(outcome, int(record.get("rounds") or 0))
+        ending: list[Line] = [
+            [(inert_line(loop), "" if outcome in ("answered", None) else "warn")],
+            [(inert_line(wording.fix_line(verification)), "good" if passed else "")],
+        ]
+        if self._quiet:
+            return lines + ending
+        lines.extend([(inert_line(line), "dim")] for line in cited)
+        hints = wording.next_lines(outcome, str(record.get("session_id")), changed=self._changed, cited=bool(cited))
+        return [*lines, *ending, [(footer, "dim")], *([(inert_line(hint), "dim")] for hint in hints)]
+
+    def _finished(self, call: Call) -> list[Line]:
+        took, size = wording.duration(call.seconds), wording.size(call.size)
+        style = "bad" if call.failed else "warn" if call.status != "ok" else "good"
+        if not self._screen.live:
+            return [[(f"{call.name} {call.argument}: {call.status}, {took}, {size}", "")]]
+        return [self._columns(call, took, size, call.status, style)]
+
+    def _unfinished(self, call: Call) -> list[Line]:
+        if call.finished:
+            return self._finished(call)
+        return [[(f"  {call.name} {call.argument}: no output", "warn")]]
+
+    def _columns(self, call: Call, took: str, size: str, status: str, style: str) -> Line:
+        """`  name  argument…   time   size  status`; a narrow screen loses the size, then the time."""
+        right = f" {took:>7}" if self._screen.width >= 40 else ""
+        right += f" {size:>8}" if self._screen.width >= 60 else ""
+        name = f"  {padded(call.name, 11, self._screen.mark)} "
+        status = status.ljust(_STATUS_WIDTH) if self._screen.width >= 79 else status
+        room = self._screen.width - len(right) - len(status) - 2 - 14
+        argument = padded(call.argument, max(room, 4), self._screen.mark)
+        return self._screen.fitted([(name, "name"), (argument, ""), (right, "dim"), ("  " + status, style)])
+
+    def _output(self, text: str) -> list[Line]:
+        lines = inert(text).splitlines()
+        shown: list[Line] = [[("    | " + line, "dim")] for line in lines[:_VERBOSE_OUTPUT_LINES]]
+        if len(lines) > _VERBOSE_OUTPUT_LINES:
+            left = len(lines) - _VERBOSE_OUTPUT_LINES
+            shown.append([(f"    | ({wording.counted(left, 'line')} more)", "dim")])
+        return shown
+
+    def _say_text(self, *, final: bool = False) -> None:
+        """What the model said beside its calls; the last text is the answer, which has its own place."""
+        lines = self._turn.take_text().strip().splitlines()
+        if final or not lines:
+            return
+        shown = lines if self._verbose else lines[:_SHORT_TEXT_LINES]
+        more = [f"({wording.counted(len(lines) - len(shown), 'line')} more)"] if len(shown) < len(lines) else []
+        self._say(*[[("  " + line, "dim")] for line in shown + more])
+
+    # -- drawing ---------------------------------------------------------------------------------
+
+    def _say(self, *lines: Line) -> None:
+        """Lines for good. During a prompt they wait for the answer."""
+        if self._quiet:
+            return
+        self._turn.waiting_lines.extend(lines)
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._quiet or self._turn.asking:
+            return
+        lines, self._turn.waiting_lines = self._turn.waiting_lines, []
+        self._screen.write(lines, self._block() if self._screen.live else ())
+
+    def _block(self) -> list[Line]:
+        turn, now = self._turn, time.monotonic()
+        if not turn.running:
+            step = turn.current_step
+            return [self._spinning(step.text(), step.started, now)] if step else []
+        block: list[Line] = [[("  " + line, "dim")] for line in turn.preview(self._screen.height // 3)]
+        block.extend(self._running(call, now) for call in turn.calls.values())
+        if step := turn.current_step:
+            block.append(self._spinning(step.text(), step.started, now))
+        footer = turn.footer(now, self._screen.dot)
+        if turn.thinking_since is not None:
+            return [
+                *block,
+                self._spinning(f"{footer}{self._screen.dot}waiting for the model", turn.thinking_since, now),
+            ]
+        return [*block, [("  " + footer, "dim")]]
+
+    def _running(self, call: Call, now: float) -> Line:
+        if call.finished:
+            return self._finished(call)[0]
+        waited = now - call.started
+        status = self._frame(now) if waited >= _PATIENCE_SECONDS else ""
+        return self._columns(call, wording.duration(waited) if status else "", "", status, "name")
+
+    def _spinning(self, text: str, since: float, now: float) -> Line:
+        frame = self._frame(now) if now - since >= _PATIENCE_SECONDS else " "
+        return [(f"{frame} ", "name"), (text, "dim")]
+
+    def _frame(self, now: float) -> str:
+        return self._screen.spinner[int(now / _TICK_SECONDS) % len(self._screen.spinner)]
+
+    def _start_ticking(self) -> None:
+        if self._screen.live and not self._quiet and self._ticker is None:
+            self._ticker = Thread(target=self._tick, name="codeagent-screen", daemon=True)
+            self._ticker.start()
+
+    def _tick(self) -> None:
+        while not self._over.wait(_TICK_SECONDS):
+            with self._lock:
+                if not self._over.is_set() and (self._turn.running or self._turn.current_step):
+                    self._draw()

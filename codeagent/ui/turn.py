@@ -1,0 +1,109 @@
+"""What the live view remembers of the running turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from codeagent.settings import Price
+from codeagent.ui import wording
+from codeagent.ui.calls import Call
+from codeagent.ui.inert import inert
+from codeagent.ui.screen import Line
+
+
+@dataclass(slots=True)
+class Step:
+    """Something slow beside the calls: an image build, the copy, a verification run."""
+
+    what: str
+    done: int
+    total: int
+    started: float
+    told: float
+
+    def text(self) -> str:
+        if not self.total:
+            return self.what
+        return f"{self.what}: {self.done:,} of {self.total:,} ({100 * self.done // self.total}%)"
+
+
+@dataclass(slots=True)
+class Turn:
+    """Times are of the monotonic clock, in seconds. `calls` are those not yet shown for good, in order."""
+
+    price: Price | None
+    started: float
+    running: bool = False
+    round: int = 0
+    usage: dict[str, int] = field(default_factory=dict)
+    calls: dict[str, Call] = field(default_factory=dict)
+    streamed: str = ""
+    said: str = ""
+    asking: bool = False
+    thinking_since: float | None = None
+    current_step: Step | None = None
+    waiting_lines: list[Line] = field(default_factory=list)
+
+    def step(self, what: str, done: int, total: int, now: float) -> Step | None:
+        """The current step after this report; None when it is over."""
+        if not what or (total and done >= total):
+            self.current_step = None
+        elif self.current_step is None or self.current_step.what != what:
+            self.current_step = Step(what, done, total, now, float("-inf"))
+        else:
+            self.current_step.done, self.current_step.total = done, total
+        return self.current_step
+
+    def respond(self, usage: Mapping[str, int], text: str) -> None:
+        for name, count in usage.items():
+            self.usage[name] = self.usage.get(name, 0) + int(count or 0)
+        self.said, self.streamed, self.thinking_since = text, "", None
+
+    def end(self, usage: Mapping[str, int]) -> None:
+        """The turn's own total is the truth; what was added up on the way was only for the footer."""
+        self.usage = {name: int(count or 0) for name, count in usage.items()} or self.usage
+
+    def take_text(self) -> str:
+        text, self.said = self.said, ""
+        return text
+
+    def take_finished(self) -> list[Call]:
+        """The finished calls that no unfinished one precedes: calls are shown for good in their order."""
+        finished: list[Call] = []
+        for call in self.calls.values():
+            if not call.finished:
+                break
+            finished.append(call)
+        for call in finished:
+            del self.calls[call.call_id]
+        return finished
+
+    def forget_running(self) -> None:
+        self.running, self.asking, self.streamed, self.thinking_since = False, False, "", None
+        self.calls.clear()
+        self.current_step = None
+
+    def preview(self, lines: int) -> list[str]:
+        """The end of the text that is streaming in."""
+        return inert(self.streamed).expandtabs(4).splitlines()[-lines:] if self.streamed else []
+
+    def cost(self) -> float | None:
+        if self.price is None:
+            return None
+        cached = self.usage.get("cached_input_tokens", 0)
+        fresh = self.usage.get("input_tokens", 0) - cached
+        cached_price = self.price.input if self.price.cached_input is None else self.price.cached_input
+        output = self.usage.get("output_tokens", 0)
+        return (fresh * self.price.input + cached * cached_price + output * self.price.output) / 1_000_000
+
+    def footer(self, now: float, dot: str) -> str:
+        """Round, tokens, the share that came from the cache, cost when known, time."""
+        sent, cached = self.usage.get("input_tokens", 0), self.usage.get("cached_input_tokens", 0)
+        share = f" ({100 * cached // sent}% cached)" if sent else ""
+        spent = f"{wording.tokens(sent)} tokens in{share}, {wording.tokens(self.usage.get('output_tokens', 0))} out"
+        parts = [f"round {self.round}", spent]
+        if (cost := self.cost()) is not None:
+            parts.append(f"cost {cost:.4f}")
+        parts.append(wording.duration(now - self.started))
+        return dot.join(parts)

@@ -1,0 +1,152 @@
+"""What a turn's end is called. The loop's outcome and what is known of a fix are two sentences, never one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codeagent.outcome import Outcome
+
+LOOP: Mapping[Outcome, str] = {
+    Outcome.ANSWERED: "answered",
+    Outcome.NEEDS_INPUT: "stopped with a question to you",
+    Outcome.REFUSED: "stopped because the model refused",
+    Outcome.TRUNCATED: "stopped because the model's response was cut short",
+    Outcome.EMPTY: "stopped because the model said nothing",
+    Outcome.ROUND_LIMIT: "stopped at the round limit",
+    Outcome.TIME_LIMIT: "stopped at the time limit",
+    Outcome.TOKEN_LIMIT: "stopped at the token limit",
+    Outcome.REPEATED_CALLS: "stopped because the model repeated the same calls",
+    Outcome.TOO_MANY_ERRORS: "stopped because every call failed, eight rounds in a row",
+    Outcome.STOPPED_BY_USER: "stopped by you",
+    Outcome.INTERRUPTED: "interrupted",
+    Outcome.MODEL_FAILED: "stopped because the model's API failed",
+    Outcome.SANDBOX_FAILED: "stopped because the sandbox failed",
+}
+
+# `{}` takes the record's own reason.
+FIX: Mapping[str, str] = {
+    "not_requested": "not verified (no verification was requested)",
+    "not_run": "not verified ({})",
+    "not_reproduced": "not verified (the command already passes on the untouched repository)",
+    "failed": "verification failed (the command fails with the change applied)",
+    "flaky": "not verified (repeated runs with the change disagree)",
+    "passed": "verified (the command fails before the change and passes after it)",
+}
+
+NEXT: Mapping[Outcome, str] = {
+    Outcome.NEEDS_INPUT: 'Answer it with: codeagent resume "..." --session {id}',
+    Outcome.REFUSED: 'Ask differently with: codeagent resume "..." --session {id}',
+    Outcome.TRUNCATED: "Go on with: codeagent resume --session {id} (max_output_tokens in the config raises it)",
+    Outcome.EMPTY: "Go on with: codeagent resume --session {id}",
+    Outcome.ROUND_LIMIT: "Go on with: codeagent resume --session {id} (--max-rounds raises it)",
+    Outcome.TIME_LIMIT: "Go on with: codeagent resume --session {id} (--time-limit raises it)",
+    Outcome.TOKEN_LIMIT: "Go on with: codeagent resume --session {id} (--token-limit raises it)",
+    Outcome.REPEATED_CALLS: 'Give it another direction with: codeagent resume "..." --session {id}',
+    Outcome.TOO_MANY_ERRORS: 'Give it another direction with: codeagent resume "..." --session {id}',
+    Outcome.STOPPED_BY_USER: "Go on with: codeagent resume --session {id}",
+    Outcome.INTERRUPTED: "Go on with: codeagent resume --session {id}",
+    Outcome.MODEL_FAILED: "Try again with: codeagent resume --session {id}",
+    Outcome.SANDBOX_FAILED: "Find the cause with: codeagent doctor; then: codeagent resume --session {id}",
+}
+
+CITATION: Mapping[str, str] = {
+    "read": "read",
+    "moved": "the quoted text stands at another line; corrected",
+    "unread": "the file exists, but no tool returned these lines",
+    "own_change": "the agent wrote these lines itself",
+    "missing": "there is no such file or line",
+    "stale": "the file has changed since it was read",
+}
+
+
+def loop_line(outcome: str | None, rounds: int) -> str:
+    """For example `Loop: answered after 6 rounds`."""
+    if outcome is None:
+        return "Loop: not started"
+    said = LOOP[Outcome(outcome)] if outcome in set(Outcome) else outcome
+    return f"Loop: {said} after {counted(rounds, 'round')}"
+
+
+def fix_line(verification: Mapping[str, Any]) -> str:
+    """For example `Fix: not verified (no verification was requested)`."""
+    status = str(verification.get("status") or "not_requested")
+    reason = str(verification.get("reason") or "")
+    said = FIX.get(status, f"not verified ({status})").format(reason or "it could not be run")
+    if status not in ("not_requested", "not_run") and reason:
+        said = f"{said}: {reason}"
+    if touched := verification.get("tests_modified"):
+        named = ", ".join(str(path) for path in touched)
+        said += f"; the change touches tests or their configuration, judged with these restored: {named}"
+    return f"Fix: {said}"
+
+
+def citation_lines(citations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The count, in the words that say what it means, then each citation that is not simply read."""
+    if not citations:
+        return []
+    seen = sum(1 for citation in citations if citation.get("state") in ("read", "moved"))
+    first = (
+        f"{seen} of {counted(len(citations), 'citation')}: lines were seen by the tools. "
+        "That says that the lines were seen, not that the claim is true."
+    )
+    doubtful = [
+        f"  {place(citation)}: {CITATION.get(str(citation.get('state')), str(citation.get('state')))}"
+        for citation in citations
+        if citation.get("state") != "read"
+    ]
+    return [first, *doubtful]
+
+
+def place(citation: Mapping[str, Any]) -> str:
+    """`path:line` or `path:start-end`."""
+    start, end = citation.get("start_line"), citation.get("end_line")
+    lines = str(start) if end in (None, start) else f"{start}-{end}"
+    return f"{citation.get('path')}:{lines}"
+
+
+def next_lines(outcome: str | None, session_id: str, *, changed: bool, cited: bool) -> list[str]:
+    """How to continue: each line says what a command is for and then the whole command."""
+    lines = []
+    if outcome in set(Outcome) and (hint := NEXT.get(Outcome(str(outcome)))):
+        lines.append(hint.format(id=session_id))
+    if changed:
+        lines.append(f"See the change with: codeagent diff {session_id}")
+        lines.append(f"Put it into your repository with: codeagent apply {session_id}")
+    if outcome == Outcome.ANSWERED and not changed:
+        follow_up = f'Ask on with: codeagent resume "..." --session {session_id}'
+        again = f"check the citations later with: codeagent recheck {session_id}"
+        lines.append(f"{follow_up}; {again}" if cited else follow_up)
+    return lines
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """Short and of steady width: `0.02s`, `12.3s`, `2m05s`, `1h02m`."""
+    if seconds < 10:
+        return f"{seconds:.2f}s"
+    if seconds < 60:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest:02d}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02d}m"
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that keeps the number short."""
+    if count < 1000:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KB", "MB", "GB"):
+        value /= 1024
+        if value < 1000 or unit == "GB":
+            break
+    return f"{value:.1f} {unit}" if value < 100 else f"{value:.0f} {unit}"
+
+
+def tokens(count: int) -> str:
+    if count < 1000:
+        return str(count)
+    return f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1_000_000:.2f}M"

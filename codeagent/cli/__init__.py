@@ -1,0 +1,1 @@
+"""The command line: argv → Config → wiring → exit code. One module a command."""

@@ -1,0 +1,102 @@
+"""The entry point: parses the command line, runs the command, turns errors into a sentence and an exit code.
+
+Start-up is paid on every call, so a command's module is imported only when it is asked for, and the parser
+knows of the others only their name and their line of help.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from codeagent import __version__
+from codeagent.errors import CodeagentError, Interrupted
+
+COMMANDS = {
+    "ask": "one question about a repository, then exit",
+    "chat": "many turns, in a terminal",
+    "fix": "investigate, change a private copy, verify independently",
+    "resume": "go on with a stored session",
+    "sessions": "list, show, export and delete stored sessions",
+    "diff": "what the agent changed in its private copy",
+    "apply": "apply that change to the real repository",
+    "recheck": "do a stored answer's citations still hold?",
+    "policy": "how a command would be classified, and why",
+    "sandbox": "build, show, open and clean the sandbox",
+    "config": "each setting and where it comes from",
+    "doctor": "what is installed, reachable, misconfigured",
+    "completion": "completion for bash, zsh or fish",
+}
+
+EXAMPLES = """\
+examples:
+  codeagent ask "why does UserService return null"
+  codeagent ask "where is the cache invalidated" --repo ~/src/shop --model offline
+  codeagent fix "the date parser drops the time zone" --verify "pytest -q tests/test_dates.py"
+  codeagent policy check "git log -3 | head"
+
+exit codes: 0 answered, 2 usage, 3 model, 4 sandbox, 5 not verified, 6 needs input, 7 stopped early, 130 interrupted
+"""
+
+
+def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The whole parser, or, with `only`, one in which just that command is filled in."""
+    parser = argparse.ArgumentParser(
+        prog="codeagent",
+        description="Investigates a repository with a language model, inside a locked-down container.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"codeagent {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, line in COMMANDS.items():
+        if only is None or name == only:
+            importlib.import_module(f"codeagent.cli.{name}").add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=line)
+    return parser
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs one command line. Errors raised on purpose become a sentence, a remedy and their exit code."""
+    named = next((word for word in argv if not word.startswith("-")), None)
+    args = build_parser(named or "ask").parse_args(argv)
+    try:
+        return int(args.run(args))
+    except CodeagentError as error:
+        if getattr(args, "verbose", False):
+            import traceback
+
+            traceback.print_exc()
+        report(error)
+        return getattr(args, "usage_exit_code", error.exit_code) if error.exit_code == 2 else error.exit_code
+    except (KeyboardInterrupt, Interrupted):
+        return Interrupted.exit_code
+
+
+def report(error: CodeagentError) -> None:
+    """What is wrong and what to do about it, on stderr, with nothing in it that acts on a terminal."""
+    from codeagent.ui.inert import inert
+
+    print(f"codeagent: error: {inert(error.message)}", file=sys.stderr)
+    if error.remedy:
+        print(inert(error.remedy), file=sys.stderr)
+
+
+def main() -> None:
+    """What the installed `codeagent` starts."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has gone (`| head`). Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141  # as a shell reports SIGPIPE
+    sys.exit(code)

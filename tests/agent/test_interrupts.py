@@ -1,0 +1,63 @@
+"""Signals are raised where the program waits, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from codeagent.agent.interrupts import DeadlinePassed, Interrupts
+from codeagent.errors import Interrupted
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_waiting_raises_at_once(number: signal.Signals) -> None:
+    with Interrupts() as interrupts, pytest.raises(Interrupted), interrupts.waiting():
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+
+
+def test_a_signal_outside_is_raised_by_the_next_wait_and_tears_nothing() -> None:
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), signal.SIGINT)
+        untouched = sum(range(1000))
+        with pytest.raises(Interrupted), interrupts.waiting():
+            pytest.fail("a wait began although a signal had come")
+    assert untouched == 499500
+
+
+def test_a_second_signal_does_not_tear_the_clean_up_of_the_first() -> None:
+    cleaned = []
+    with Interrupts() as interrupts:
+        with pytest.raises(Interrupted), interrupts.waiting():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5)
+            finally:
+                os.kill(os.getpid(), signal.SIGINT)
+                cleaned.append(True)
+        assert (cleaned, interrupts.pending) == ([True], True)
+
+
+def test_a_wait_ends_at_its_deadline() -> None:
+    with Interrupts() as interrupts, pytest.raises(DeadlinePassed), interrupts.waiting(0.01):
+        time.sleep(5)
+
+
+def test_after_clear_the_program_goes_on() -> None:
+    with Interrupts() as interrupts:
+        with pytest.raises(Interrupted), interrupts.waiting():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        interrupts.clear()
+        with interrupts.waiting(5):
+            pass
+
+
+def test_the_handlers_that_stood_before_stand_again() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with Interrupts():
+        pass
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before

@@ -1,0 +1,454 @@
+"""A scripted model server over real HTTP, for Responses, Chat Completions and Messages.
+
+    with ModelServer([
+        reply(thought("hm"), call("read_file", {"path": "a.py"}, call_id="c1")),
+        lambda request: reply(text(f"It says {request.outputs['c1']}")),
+    ]) as server:
+        ...  # base_url=server.url; server.requests holds what was asked
+
+It rejects with 400 what a real server rejects (`tests.model_rules`), and fails the test on leaving the `with`
+when a request was rejected, when an earlier request is no longer a prefix of a later one, or when more was
+asked than the script holds. Scripted failures (`status`, `hang`, `cut`, `raw_sse`) are not rejections.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Literal
+
+from tests.model_forms import Call, Part, Refusal, Reply, Text, Thought, frames, whole
+from tests.model_rules import Memory, Rejection, prefix_fault, rejection
+
+Api = Literal["responses", "chat", "messages"]
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as it arrived."""
+
+    api: Api
+    path: str
+    headers: Mapping[str, str]
+    raw: bytes
+    body: dict[str, Any]
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The conversation: `input` items, or messages."""
+        found: list[dict[str, Any]] = self.body["input" if self.api == "responses" else "messages"]
+        return found
+
+    @property
+    def outputs(self) -> dict[str, str]:
+        """The text of every tool output, by call id."""
+        if self.api == "responses":
+            return {i["call_id"]: i["output"] for i in self.items if i.get("type") == "function_call_output"}
+        if self.api == "chat":
+            return {i["tool_call_id"]: i["content"] for i in self.items if i["role"] == "tool"}
+        blocks = [b for i in self.items if isinstance(i["content"], list) for b in i["content"]]
+        return {b["tool_use_id"]: b["content"] for b in blocks if b["type"] == "tool_result"}
+
+    @property
+    def calls(self) -> list[str]:
+        """The ids of all calls in the conversation, in order."""
+        if self.api == "responses":
+            return [i["call_id"] for i in self.items if i.get("type") == "function_call"]
+        if self.api == "chat":
+            return [c["id"] for i in self.items for c in i.get("tool_calls") or ()]
+        blocks = [b for i in self.items if isinstance(i["content"], list) for b in i["content"]]
+        return [b["id"] for b in blocks if b["type"] == "tool_use"]
+
+    @property
+    def user_texts(self) -> list[str]:
+        """What the user and the program said, in order."""
+        found = []
+        for item in self.items:
+            if item.get("role") == "user":
+                content = item["content"]
+                parts = [{"text": content}] if isinstance(content, str) else content
+                found += [p["text"] for p in parts if "text" in p]
+        return found
+
+    @property
+    def tool_names(self) -> list[str]:
+        return [t["function"]["name"] if self.api == "chat" else t["name"] for t in self.body.get("tools", ())]
+
+
+@dataclass(frozen=True)
+class Status:
+    """An HTTP error. `body` is sent as JSON unless it is a string."""
+
+    code: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+
+
+@dataclass(frozen=True)
+class RawSse:
+    """These bytes with status 200, and then a clean end unless `abort`."""
+
+    content: bytes
+    content_type: str = "text/event-stream"
+    abort: bool = False
+
+
+@dataclass(frozen=True)
+class Hang:
+    """The first `after` events of `reply`, then silence until the client leaves (or `seconds` are over).
+
+    `comment_every` sends an SSE comment at that interval, which any patient client takes for life.
+    With `resume`, the rest of the reply follows the silence.
+    """
+
+    seconds: float = 60.0
+    reply: Reply | None = None
+    after: int = 0
+    comment_every: float | None = None
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The first `after` events of `reply`, then the end: clean (a whole HTTP body), or an aborted connection."""
+
+    reply: Reply
+    after: int
+    clean: bool = False
+
+
+Entry = Reply | Status | RawSse | Hang | Cut
+Scripted = Entry | Callable[[Received], Entry]
+
+
+def text(content: str, phase: str | None = None) -> Text:
+    return Text(content, phase)
+
+
+def call(name: str, arguments: Any = None, call_id: str | None = None) -> Call:
+    """A call; `arguments` is an object, or a string to be sent as it is. Without an id the server numbers it."""
+    raw = arguments if isinstance(arguments, str) else json.dumps(arguments if arguments is not None else {})
+    return Call(name, raw, call_id)
+
+
+def thought(content: str = "thinking") -> Thought:
+    return Thought(content)
+
+
+def refusal(content: str) -> Refusal:
+    return Refusal(content)
+
+
+def reply(
+    *parts: Part | str, finish: str | None = None, usage: tuple[int, int, int] | None = None, pace: float = 0.0
+) -> Reply:
+    """A whole response. A string is a text part.
+
+    `finish`: `length`, `content_filter`, `failed`, `pause`, `context`, `refusal` are said in each API's own
+    words, anything else is sent as it is; None is what a finished response of that API says. `usage` is
+    (input with cached, cached, output) tokens; `pace` seconds pass before each event.
+    """
+    return Reply(tuple(Text(p) if isinstance(p, str) else p for p in parts), finish, usage, pace)
+
+
+def status(code: int, headers: Mapping[str, str] | None = None, body: Any = None) -> Status:
+    return Status(code, headers or {}, body)
+
+
+def raw_sse(*events: Any, content_type: str = "text/event-stream", abort: bool = False) -> RawSse:
+    """Bytes or strings as they are; anything else as a `data:` line of JSON."""
+    chunks = []
+    for event in events:
+        if isinstance(event, bytes):
+            chunks.append(event)
+        elif isinstance(event, str):
+            chunks.append(event.encode())
+        else:
+            name = f"event: {event['type']}\n" if isinstance(event, dict) and "type" in event else ""
+            chunks.append(f"{name}data: {json.dumps(event)}\n\n".encode())
+    return RawSse(b"".join(chunks), content_type, abort)
+
+
+def hang(
+    seconds: float = 60.0,
+    reply: Reply | None = None,
+    after: int = 0,
+    comment_every: float | None = None,
+    resume: bool = False,
+) -> Hang:
+    return Hang(seconds, reply, after, comment_every, resume)
+
+
+def cut(reply: Reply, after: int = 3, clean: bool = False) -> Cut:
+    return Cut(reply, after, clean)
+
+
+class ModelServer:
+    """See the module. All arguments but the script are about how strict it is.
+
+    `prefix`: `append_only` (the default); `compacted` lets the conversation's items change, which is counted in
+    `prefix_changes`, but neither instructions nor tools; `free` checks nothing. `rules` are further checks, each
+    `(api, body) -> Rejection | None`; their rejections fail the test only with `rejections="fail"` (the default),
+    while `"allow"` counts all of them in `rejected`. `models` and `key` make it answer 404 and 401.
+    """
+
+    def __init__(
+        self,
+        script: Sequence[Scripted] | Callable[[Received], Entry] = (),
+        *,
+        prefix: Literal["append_only", "compacted", "free"] = "append_only",
+        rules: Iterable[Callable[[str, dict[str, Any]], Rejection | None]] = (),
+        rejections: Literal["fail", "allow"] = "fail",
+        models: Iterable[str] | None = None,
+        key: str | None = None,
+    ) -> None:
+        self.requests: list[Received] = []
+        self.arrivals: list[float] = []
+        self.rejected: list[str] = []
+        self.faults: list[str] = []
+        self.prefix_changes = 0
+        self.memory = Memory()
+        self._script = script
+        self._used = 0
+        self._prefix = prefix
+        self._rules = tuple(rules)
+        self._rejections = rejections
+        self._models = None if models is None else set(models)
+        self._key = key
+        self._earlier: dict[tuple[str, str], Received] = {}
+        self._lock = threading.Lock()
+        self.closing = threading.Event()
+        owner = self
+
+        class Connection(_Connection):
+            server_of = owner
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Connection)
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def root(self) -> str:
+        """Without `/v1`."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    @property
+    def url(self) -> str:
+        """The base URL, with `/v1`."""
+        return f"{self.root}/v1"
+
+    @property
+    def left(self) -> int:
+        """How many entries of the script were not used."""
+        return 0 if callable(self._script) else len(self._script) - self._used
+
+    def forget(self) -> None:
+        """A new conversation begins: what was asked before is not its prefix."""
+        with self._lock:
+            self._earlier.clear()
+
+    def forget_responses(self) -> None:
+        """Stored responses are gone, as after their retention time."""
+        with self._lock:
+            self.memory.stored.clear()
+
+    def check(self) -> None:
+        """Raise AssertionError when a request was wrong so far."""
+        assert not self.faults, "\n".join(self.faults)
+
+    def __enter__(self) -> ModelServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        if kind is None:
+            self.check()
+
+    # What a connection asks for ------------------------------------------------------------------------
+
+    def admit(self, received: Received) -> Entry:
+        """The answer to a request; notes what is wrong with it."""
+        with self._lock:
+            self.requests.append(received)
+            self.arrivals.append(time.monotonic())
+            refused = self._refused(received)
+            if refused is not None:
+                return refused
+            self._compare(received)
+            entry = self._next()
+        return entry(received) if callable(entry) else entry
+
+    def _next(self) -> Scripted:
+        if callable(self._script):
+            return self._script
+        if self._used >= len(self._script):
+            self.faults.append(f"request {len(self.requests)} came after the end of the script")
+            return Status(400, {}, {"error": {"message": "the script is over", "code": "script_over"}})
+        self._used += 1
+        return self._script[self._used - 1]
+
+    def _refused(self, received: Received) -> Status | None:
+        keys = (received.headers.get("authorization", "").removeprefix("Bearer "), received.headers.get("x-api-key"))
+        if self._key is not None and self._key not in keys:
+            message = f"Incorrect API key provided: {keys[0][:7]}***"
+            return Status(401, {}, {"error": {"message": message, "code": "invalid_api_key", "type": "auth"}})
+        model = received.body.get("model")
+        if self._models is not None and model not in self._models:
+            error = {"message": f"The model `{model}` does not exist", "code": "model_not_found"}
+            return Status(404, {}, {"type": "error", "error": {**error, "type": "not_found_error"}})
+        wrong = rejection(received.api, received.body, received.headers, self.memory)
+        if wrong is None:
+            wrong = next((r for rule in self._rules if (r := rule(received.api, received.body))), None)
+        if wrong is None:
+            return None
+        self.rejected.append(wrong.message)
+        if self._rejections == "fail":
+            self.faults.append(f"request {len(self.requests)} was rejected: {wrong.message}")
+        return Status(wrong.status, {}, wrong.body(received.api))
+
+    def _compare(self, received: Received) -> None:
+        key = (received.api, str(received.body.get("prompt_cache_key", "")))
+        earlier = self._earlier.get(key)
+        self._earlier[key] = received
+        if earlier is None or self._prefix == "free" or received.body.get("previous_response_id"):
+            return
+        fault, in_items = prefix_fault(received.api, earlier.body, received.body)
+        if fault is None:
+            return
+        self.prefix_changes += 1
+        if self._prefix == "append_only" or not in_items:
+            self.faults.append(f"request {len(self.requests)}: {fault}")
+
+
+class _Connection(BaseHTTPRequestHandler):
+    """One keep-alive connection."""
+
+    server_of: ModelServer
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent: the test reads `server.requests`."""
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+        ends: dict[str, Api] = {"/responses": "responses", "/chat/completions": "chat", "/messages": "messages"}
+        path = self.path.split("?")[0]
+        api = next((api for end, api in ends.items() if path.endswith(end)), None)
+        if api is None:
+            self._error(Status(404, {}, {"error": {"message": f"no such path {path}"}}))
+            return
+        try:
+            body = json.loads(raw.decode("utf-8"))
+        except ValueError as error:
+            self.server_of.faults.append(f"a body that is not JSON: {error}")
+            self._error(Status(400, {}, {"error": {"message": "We could not parse the JSON body of your request."}}))
+            return
+        headers = {key.lower(): value for key, value in self.headers.items()}
+        received = Received(api, path, headers, raw, body)
+        try:
+            entry = self.server_of.admit(received)
+            self._answer(received, entry)
+        except (BrokenPipeError, ConnectionResetError, ConnectionAbortedError):
+            self.close_connection = True
+
+    def _answer(self, received: Received, entry: Entry) -> None:
+        memory = self.server_of.memory
+        if isinstance(entry, Status):
+            self._error(entry)
+        elif isinstance(entry, RawSse):
+            self._start(entry.content_type)
+            self._chunk(entry.content)
+            self._end(entry.abort)
+        elif isinstance(entry, Reply) and not received.body.get("stream"):
+            content = json.dumps(whole(received.api, received.body, entry, memory)).encode()
+            self._plain(200, content, {"content-type": "application/json"})
+        elif isinstance(entry, Reply):
+            self._start("text/event-stream")
+            for frame in frames(received.api, received.body, entry, memory):
+                if entry.pace:
+                    time.sleep(entry.pace)
+                self._chunk(frame)
+            self._end(False)
+        elif isinstance(entry, Cut):
+            self._start("text/event-stream")
+            self._chunk(b"".join(frames(received.api, received.body, entry.reply, memory)[: entry.after]))
+            self._end(not entry.clean)
+        else:
+            self._hang(received, entry)
+
+    def _hang(self, received: Received, entry: Hang) -> None:
+        events = frames(received.api, received.body, entry.reply, self.server_of.memory) if entry.reply else []
+        if entry.reply is not None:
+            self._start("text/event-stream")
+            self._chunk(b"".join(events[: entry.after]))
+        deadline = time.monotonic() + entry.seconds
+        while not self.server_of.closing.is_set() and (left := deadline - time.monotonic()) > 0:
+            if self.server_of.closing.wait(min(left, entry.comment_every or 0.1)):
+                break
+            if entry.comment_every is not None:
+                self._chunk(b": still here\n\n")
+            elif self._left():
+                break
+        if entry.resume:
+            for event in events[entry.after :]:
+                self._chunk(event)
+            self._end(False)
+        else:
+            self._end(True)
+
+    def _left(self) -> bool:
+        """Whether the client closed its side."""
+        self.connection.setblocking(False)
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        finally:
+            self.connection.setblocking(True)
+
+    def _start(self, content_type: str) -> None:
+        self.send_response(200)
+        self.send_header("content-type", content_type)
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+
+    def _chunk(self, content: bytes) -> None:
+        if content:
+            self.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
+            self.wfile.flush()
+
+    def _end(self, abort: bool) -> None:
+        if abort:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+        else:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _error(self, entry: Status) -> None:
+        default = {"error": {"message": f"scripted {entry.code}", "type": "scripted"}}
+        body = default if entry.body is None else entry.body
+        content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        kind = "text/html" if isinstance(body, str) else "application/json"
+        self._plain(entry.code, content, {"content-type": kind, **entry.headers})
+
+    def _plain(self, code: int, content: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(code)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)

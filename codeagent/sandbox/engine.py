@@ -1,0 +1,180 @@
+"""Finds the Docker Engine and connects to it. `docker` is imported only when something is to be connected."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import grp
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codeagent.errors import SandboxError
+from codeagent.sandbox import private_engine
+from codeagent.sandbox.endpoints import CONNECT_SECONDS, Endpoint, endpoints, socket_failure
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+REQUEST_SECONDS = 60
+"""How long one request to a connected engine may be silent."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A connected engine. `architecture` in Docker's words (`amd64`, `arm64`), `api` such as `1.41`."""
+
+    client: DockerClient
+    host: str
+    found_by: str
+    version: str
+    api: str
+    architecture: str
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """What the engine says about itself and its machine; asked for once (about 10 ms)."""
+        answer: dict[str, Any] = self.client.info()
+        return answer
+
+    @property
+    def cgroup_version(self) -> int:
+        return 2 if str(self.info.get("CgroupVersion")) == "2" else 1
+
+    @property
+    def rootless(self) -> bool:
+        return "name=rootless" in (self.info.get("SecurityOptions") or ())
+
+    @contextlib.contextmanager
+    def patience(self, seconds: int) -> Iterator[None]:
+        """Lets requests be silent for longer: an import or a build answers only when it is done."""
+        before = self.client.api.timeout
+        self.client.api.timeout = seconds
+        try:
+            yield
+        finally:
+            self.client.api.timeout = before
+
+    def close(self) -> None:
+        self.client.close()
+
+
+def connect(docker_host: str | None = None, environ: Mapping[str, str] = os.environ) -> Engine:
+    """The first engine that answers, within 5 s each. SandboxError lists what was tried and why each failed."""
+    failures: list[tuple[Endpoint, str]] = []
+    for endpoint in endpoints(docker_host, environ):
+        try:
+            return _open(endpoint)
+        except PermissionError:
+            failures.append((endpoint, "permission denied"))
+        except OSError as error:
+            failures.append((endpoint, _reason(error)))
+    raise _nobody(failures, environ)
+
+
+def _open(endpoint: Endpoint) -> Engine:
+    """Connects and asks for the version. OSError says why not."""
+    if (path := endpoint.socket_path) and (failure := socket_failure(path)):
+        raise failure
+    if endpoint.host.startswith("ssh://"):
+        raise OSError(
+            "engines behind ssh are not supported: forward the socket with "
+            "`ssh -N -L /tmp/docker.sock:/var/run/docker.sock HOST` and use --docker-host unix:///tmp/docker.sock"
+        )
+    import docker
+    import docker.errors
+    import requests
+
+    client = None
+    try:
+        client = docker.DockerClient(
+            base_url=endpoint.host, version="auto", timeout=int(CONNECT_SECONDS), tls=_tls_config(endpoint)
+        )
+        answer = client.version()
+    except (docker.errors.DockerException, requests.RequestException, ValueError) as error:
+        if client:
+            client.close()
+        raise OSError(_first_cause(error)) from error
+    client.api.timeout = REQUEST_SECONDS
+    return Engine(
+        client=client,
+        host=endpoint.host,
+        found_by=endpoint.found_by,
+        version=str(answer.get("Version", "unknown")),
+        api=str(client.api.api_version),
+        architecture=str(answer.get("Arch", "unknown")),
+    )
+
+
+def _tls_config(endpoint: Endpoint) -> Any:
+    if endpoint.tls is None:
+        return False
+    from docker.tls import TLSConfig
+
+    tls = endpoint.tls
+    pair = (str(tls.certificate), str(tls.key)) if tls.certificate and tls.key else None
+    return TLSConfig(client_cert=pair, ca_cert=str(tls.ca) if tls.ca else None, verify=tls.verify)
+
+
+def _first_cause(error: BaseException) -> str:
+    """The innermost cause in one line: what the libraries wrap around it says nothing to a user."""
+    seen = error
+    while cause := (seen.__cause__ or seen.__context__):
+        seen = cause
+    text = " ".join(str(seen).split()) or type(seen).__name__
+    if isinstance(seen, TimeoutError) or "timed out" in text:
+        return f"no answer within {CONNECT_SECONDS:.0f} s"
+    if isinstance(seen, OSError) and seen.strerror:
+        return seen.strerror.lower()
+    return text[:200]
+
+
+def _reason(error: OSError) -> str:
+    match error.errno:
+        case errno.ENOENT:
+            return "no such socket"
+        case errno.ECONNREFUSED:
+            return "nothing listens on it"
+        case None if isinstance(error, TimeoutError):
+            return f"no answer within {CONNECT_SECONDS:.0f} s"
+        case _:
+            return (error.strerror or str(error)).lower() if error.errno else str(error)
+
+
+def _nobody(failures: list[tuple[Endpoint, str]], environ: Mapping[str, str]) -> SandboxError:
+    hosts: dict[str, list[str]] = {}
+    for endpoint, reason in failures:
+        hosts.setdefault(reason, []).append(endpoint.host if len(failures) > 1 else _named(endpoint))
+    tried = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in hosts.items())
+    for endpoint, reason in failures:
+        if reason == "permission denied" and (path := endpoint.socket_path):
+            return SandboxError(
+                f"No permission to use the Docker Engine at {path}.",
+                f"Join the group that owns the socket (`sudo usermod -aG {_owning_group(path)} $USER`, then log in "
+                "again), or name another engine with --docker-host.",
+            )
+    engine = private_engine.PrivateEngine.at_home(environ)
+    if len(failures) > 1 and engine.installed:
+        remedy = f"Start codeagent's own engine again with: {engine.start_line}"
+    elif len(failures) == 1:
+        remedy = "Start that engine, or name another with --docker-host."
+    else:
+        remedy = (
+            "Start Docker, or name an engine with --docker-host or DOCKER_HOST; "
+            "on Debian or Ubuntu, root can let codeagent install and start one with --install."
+        )
+    return SandboxError(f"No Docker Engine answers. Tried: {tried}.", remedy)
+
+
+def _named(endpoint: Endpoint) -> str:
+    return f"{endpoint.host} (from {endpoint.found_by})"
+
+
+def _owning_group(path: Path) -> str:
+    try:
+        return grp.getgrgid(path.stat().st_gid).gr_name
+    except (OSError, KeyError):
+        return "docker"

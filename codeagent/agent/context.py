@@ -1,0 +1,234 @@
+"""Keeps what is sent inside the model's context window. The conversation itself stays whole.
+
+What is sent (the view) grows only at its end, so that a provider's prompt cache holds, until it comes near the
+window. Then, in this order and each only as far as needed: old outputs are cleared, earlier rounds give way to a
+summary, the newest outputs are cut. Calls stay beside their outputs and reasoning beside its call, because only
+whole rounds are taken out and only the text of outputs is replaced.
+
+The summary is made by the program from the calls and their outputs (see `summary.py`), not by one more inference:
+it costs nothing, cannot fail, names only what happened, and is the same when the session is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from codeagent.agent.summary import kept_messages, summarise
+from codeagent.conversation import AssistantMessage, Item, Reasoning, ToolCall, ToolOutput, UserMessage
+from codeagent.errors import ContextFull
+from codeagent.events import Compacted
+from codeagent.inference import Inference, ToolSpec
+
+TOKENS_PER_BYTE = 1 / 3.5
+"""Where the estimate starts; the server's own counts move it within the bounds that real tokenizers have."""
+_RATE_BOUNDS = (1 / 4.5, 1.0)
+_CREDIBLE_RATE = 1 / 10  # fewer tokens than this are a server that does not count
+_ITEM_BYTES = 80  # names and punctuation around an item on the wire
+
+RECENT_ROUNDS = 3
+"""Rounds whose outputs are cleared last: the model is still working on them."""
+_CLEARED_TO = 0.6  # of the limit; below it, so that the view does not change again in the next round
+_ENOUGH = 0.8  # of the limit; when clearing did not get below it, the next step follows
+_SUMMARY_SHARE = 0.2
+_TAIL_SHARE = 0.35
+_WORTH_CLEARING = 400  # bytes; below, the note that stands instead saves nothing
+
+
+class Context:
+    """The view of one conversation. `fit` and `shorten` are given the whole conversation each time.
+
+    `window` is in tokens and holds request and response together.
+    """
+
+    def __init__(self, window: int, instructions: str, tools: Sequence[ToolSpec]) -> None:
+        self._limit = window - min(window // 5, 20_000)  # the response needs room, too
+        self._window = window
+        self._fixed = _bytes(instructions) + sum(
+            _bytes(tool.name) + _bytes(tool.description) + _bytes(str(tool.parameters)) for tool in tools
+        )
+        self._rate = TOKENS_PER_BYTE
+        self._calibrated = False
+        self._replaced: dict[str, str] = {}
+        self._start = 0  # items before it are represented by the summary
+        self._summary: str | None = None
+        self._view: list[Item] = []
+        self._view_bytes = 0
+        self._seen = 0  # how many items of the conversation the view has taken in
+
+    def restore(
+        self, items: Sequence[Item], cleared: Iterable[str], summarised_rounds: int, summary: str | None
+    ) -> None:
+        """Takes up what an earlier process had compacted (from its `compacted` events)."""
+        texts = _texts(items)
+        self._replaced = {call_id: _cleared(texts[call_id]) for call_id in cleared if call_id in texts}
+        starts = _round_starts(items)
+        if summary and 0 < summarised_rounds < len(starts):
+            self._start = starts[summarised_rounds]
+            self._summary = summary
+        self._rebuild(items)
+
+    def fit(self, items: Sequence[Item]) -> tuple[Sequence[Item], Compacted | None]:
+        """What to send, and what was taken out just now. Raises ContextFull when it cannot be made to fit."""
+        self._take_in(items)
+        if self._estimate() <= self._limit:
+            return list(self._view), None
+        target, enough = round(self._limit * _CLEARED_TO), round(self._limit * _ENOUGH)
+        compacted = self._compact(items, target, enough, (RECENT_ROUNDS, 1))
+        # Before the first response the estimate is only a guess; then the server decides.
+        if self._calibrated and self._estimate() > self._window:
+            raise self._full()
+        return list(self._view), compacted
+
+    def shorten(self, items: Sequence[Item]) -> tuple[Sequence[Item], Compacted | None]:
+        """The same after the server refused the view as too long: as short as it gets, and shorter from now on."""
+        self._take_in(items)
+        refused = self._estimate()
+        self._limit = max(min(self._limit, round(refused * 0.8)), 1_000)
+        target = round(self._limit * 0.5)
+        compacted = self._compact(items, target, target, (1,))
+        return list(self._view), compacted if self._estimate() < refused else None
+
+    def used(self, inference: Inference) -> None:
+        """Learns from what the server counted for the last view."""
+        rate = inference.usage.input_tokens / (self._view_bytes + self._fixed)
+        if rate > _CREDIBLE_RATE:
+            low, high = _RATE_BOUNDS
+            self._rate = min(high, max(low, rate))
+            self._calibrated = True
+
+    def _take_in(self, items: Sequence[Item]) -> None:
+        if len(items) < self._seen:
+            self._rebuild(items)
+        for item in items[self._seen :]:
+            self._view.append(self._shown(item))
+            self._view_bytes += _item_bytes(self._view[-1])
+        self._seen = len(items)
+
+    def _rebuild(self, items: Sequence[Item]) -> None:
+        head: list[Item] = []
+        if self._summary is not None:
+            head = [*kept_messages(items[: self._start], self._share()), UserMessage(self._summary, "program")]
+        self._view = head + [self._shown(item) for item in items[self._start :]]
+        self._view_bytes = sum(map(_item_bytes, self._view))
+        self._seen = len(items)
+
+    def _shown(self, item: Item) -> Item:
+        if isinstance(item, ToolOutput) and item.call_id in self._replaced:
+            return replace(item, text=self._replaced[item.call_id])
+        return item
+
+    def _estimate(self) -> int:
+        """Tokens of the view with instructions and tools."""
+        return round((self._view_bytes + self._fixed) * self._rate)
+
+    def _share(self) -> int:
+        """Bytes that a summary, or the user's own messages beside it, may take."""
+        return round(self._limit * _SUMMARY_SHARE / self._rate)
+
+    def _compact(self, items: Sequence[Item], target: int, enough: int, recent: Sequence[int]) -> Compacted | None:
+        """Takes out what it must, in the order of the module's first words; None when nothing could go."""
+        before, start = dict(self._replaced), self._start
+        starts = _round_starts(items)
+        for rounds in recent:
+            if self._estimate() > enough:
+                self._clear(items, starts, target, rounds)
+        if self._estimate() > enough:
+            self._summarise(items, starts)
+        if self._estimate() > self._limit:
+            self._cut_last(items)
+        cleared = [call_id for call_id, text in self._replaced.items() if before.get(call_id) != text]
+        if not cleared and start == self._start:
+            return None
+        return Compacted(cleared, sum(1 for index in starts if index < self._start), self._summary)
+
+    def _clear(self, items: Sequence[Item], starts: Sequence[int], target: int, recent: int) -> None:
+        """Clears outputs, the oldest first, until the view is below the target."""
+        end = starts[-recent] if len(starts) >= recent else 0
+        excess = (self._estimate() - target) / self._rate
+        for item in items[self._start : end]:
+            if excess <= 0:
+                break
+            if isinstance(item, ToolOutput):
+                text = _cleared(item.text)
+                saved = _bytes(self._replaced.get(item.call_id, item.text)) - _bytes(text)
+                if saved > _WORTH_CLEARING:
+                    self._replaced[item.call_id] = text
+                    excess -= saved
+        self._rebuild(items)
+
+    def _summarise(self, items: Sequence[Item], starts: Sequence[int]) -> None:
+        """Replaces rounds by their summary; the newest stays, and those before it that the tail has room for."""
+        if len(starts) < 2:
+            return
+        room = self._limit * _TAIL_SHARE / self._rate
+        cut, end = len(starts) - 1, len(items)
+        for candidate in range(len(starts) - 1, 0, -1):
+            room -= sum(_item_bytes(self._shown(item)) for item in items[starts[candidate] : end])
+            if room < 0:
+                break
+            cut, end = candidate, starts[candidate]
+        if starts[cut] >= self._start:  # equal: the same rounds in fewer words, for a smaller window
+            self._start = starts[cut]
+            self._summary = summarise(items[: self._start], cut, self._share())
+            self._rebuild(items)
+
+    def _cut_last(self, items: Sequence[Item]) -> None:
+        """Cuts the outputs that are left to equal shares of the room that is left."""
+        shown = [item for item in self._view if isinstance(item, ToolOutput)]
+        rest = self._view_bytes - sum(_bytes(output.text) for output in shown)
+        room = self._limit * 0.9 / self._rate - self._fixed - rest
+        share = max(0, round(room / max(1, len(shown))))
+        texts = _texts(items)
+        for output in shown:
+            if _bytes(output.text) > max(share, _WORTH_CLEARING):
+                self._replaced[output.call_id] = _cut(texts[output.call_id], share)
+        self._rebuild(items)
+
+    def _full(self) -> ContextFull:
+        return ContextFull(
+            f"The conversation does not fit into the model's context window of {self._window} tokens.",
+            "Ask a shorter question, start a new session, or use a model with a larger window.",
+        )
+
+
+def _round_starts(items: Sequence[Item]) -> list[int]:
+    """Where each round begins: the first item that the model wrote after something that it did not write."""
+    written = [isinstance(item, (AssistantMessage, Reasoning, ToolCall)) for item in items]
+    return [index for index, own in enumerate(written) if own and (index == 0 or not written[index - 1])]
+
+
+def _texts(items: Iterable[Item]) -> dict[str, str]:
+    return {item.call_id: item.text for item in items if isinstance(item, ToolOutput)}
+
+
+def _bytes(text: str) -> int:
+    """About what a text takes on the wire: UTF-8, with the escapes of JSON."""
+    return len(text.encode("utf-8", "replace")) + text.count("\n") + text.count('"')
+
+
+def _item_bytes(item: Item) -> int:
+    if isinstance(item, (AssistantMessage, Reasoning, ToolCall)) and item.source is not None:
+        return _bytes(str(item.source.payload)) + _ITEM_BYTES
+    if isinstance(item, ToolCall):
+        return _bytes(item.call_id) + _bytes(item.name) + _bytes(item.arguments) + _ITEM_BYTES
+    if isinstance(item, ToolOutput):
+        return _bytes(item.call_id) + _bytes(item.text) + _ITEM_BYTES
+    if isinstance(item, Reasoning):
+        return _ITEM_BYTES
+    return _bytes(item.text) + _ITEM_BYTES
+
+
+def _cleared(text: str) -> str:
+    """Its first line (what was read, or how the command ended), and that the rest can be had again."""
+    first = text.partition("\n")[0][:300]
+    return f"{first}\n[The rest of this output was cleared to save room. Make the call again if you need it.]"
+
+
+def _cut(text: str, size: int) -> str:
+    """Head and tail of a text, about `size` bytes together, and how much is missing between them."""
+    characters = max(0, round(len(text) * size / max(1, _bytes(text))) - 160)
+    head, tail = text[: characters * 2 // 3], text[len(text) - characters // 3 :]
+    left_out = len(text) - len(head) - len(tail)
+    mark = f"[{left_out} characters were left out here to fit the context window; ask for a smaller part]"
+    return f"{head}\n{mark}\n{tail}"

@@ -1,0 +1,255 @@
+"""What is sent stays inside the window, whole in its pairs, and grows only at its end between compactions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codeagent.agent.context import Context
+from codeagent.conversation import (
+    AssistantMessage,
+    Item,
+    Reasoning,
+    Source,
+    ToolCall,
+    ToolOutput,
+    UserMessage,
+    unanswered,
+)
+from codeagent.errors import ContextFull, ErrorKind
+from codeagent.events import Compacted
+from codeagent.inference import Finish, Inference, Usage
+
+WINDOW = 32_000
+TASK = UserMessage("why does UserService return null? Do not touch src/legacy.")
+
+
+def reasoning(number: int) -> Reasoning:
+    return Reasoning(Source("responses", "openai", "m", {"type": "reasoning", "id": f"rs_{number}"}))
+
+
+def one_round(number: int, size: int, name: str = "read_file") -> list[Item]:
+    arguments = {"path": f"src/File{number % 50}.java", "start_line": 1, "end_line": number + 1}
+    if name == "run_command":
+        arguments = {"command": f"grep -rn term{number} ."}
+    call = ToolCall(f"call_{number}", name, json.dumps(arguments))
+    text = f"src/File{number}.java lines 1-{number}\n" + "some line of code\n" * (size // 18)
+    return [reasoning(number), call, ToolOutput(call.call_id, text)]
+
+
+def tokens(items: Sequence[Item]) -> int:
+    """A server's count: not the context's own arithmetic."""
+    return sum(len(json.dumps(repr(item))) for item in items) // 4
+
+
+def counted(items: Sequence[Item]) -> Inference:
+    return Inference((), Finish.COMPLETE, "completed", Usage(input_tokens=tokens(items), output_tokens=1))
+
+
+def assert_sendable(view: Sequence[Item]) -> None:
+    """What every API asks for: each call answered once, no output without its call, no reasoning alone."""
+    assert unanswered(view) == []
+    calls = [item.call_id for item in view if isinstance(item, ToolCall)]
+    outputs = [item.call_id for item in view if isinstance(item, ToolOutput)]
+    assert sorted(calls) == sorted(outputs)
+    for item, following in pairwise(view):
+        if isinstance(item, Reasoning):
+            assert isinstance(following, (Reasoning, AssistantMessage, ToolCall))
+
+
+def test_three_hundred_rounds_stay_within_a_32k_window_at_a_flat_cost() -> None:
+    context = Context(WINDOW, "instructions " * 100, ())
+    conversation: list[Item] = [TASK]
+    durations: list[float] = []
+    compactions: list[Compacted] = []
+    sent: Sequence[Item] = ()
+    for number in range(300):
+        began = time.perf_counter()
+        view, compacted = context.fit(conversation)
+        durations.append(time.perf_counter() - began)
+        assert tokens(view) < WINDOW
+        assert_sendable(view)
+        assert view[0] == TASK
+        if compacted is None:
+            assert list(view[: len(sent)]) == list(sent)
+        else:
+            compactions.append(compacted)
+        sent = view
+        context.used(counted(view))
+        conversation += one_round(number, 2_000 + 700 * (number % 9), ("read_file", "run_command")[number % 2])
+    assert len(conversation) == 901
+    assert 5 < len(compactions) < 60  # rare enough for the prompt cache to hold between them
+    assert compactions[-1].summarised_rounds > 100
+    early, late = sorted(durations[20:60])[20], sorted(durations[260:])[20]
+    assert late < max(4 * early, 0.001)
+
+
+def test_outputs_are_cleared_before_any_round_is_summarised_and_the_newest_stay() -> None:
+    context = Context(WINDOW, "", ())
+    conversation: list[Item] = [TASK]
+    for number in range(12):
+        conversation += one_round(number, 12_000)
+    view, compacted = context.fit(conversation)
+    assert compacted is not None
+    assert compacted.summarised_rounds == 0
+    assert compacted.summary is None
+    assert compacted.cleared_calls == [f"call_{number}" for number in range(len(compacted.cleared_calls))]
+    assert [item for item in view if isinstance(item, ToolCall)] == [
+        item for item in conversation if isinstance(item, ToolCall)
+    ]
+    assert view[3] == ToolOutput(
+        "call_0",
+        "src/File0.java lines 1-0\n"
+        "[The rest of this output was cleared to save room. Make the call again if you need it.]",
+    )
+    assert view[-1] == conversation[-1]
+    assert view[-7:] == conversation[-7:]
+
+
+def test_a_summary_keeps_the_task_the_constraints_files_changes_and_denials() -> None:
+    context = Context(12_000, "", ())
+    conversation: list[Item] = [TASK, UserMessage("AGENTS: use make", "repository")]
+    patch = "*** Begin Patch\n*** Update File: src/changed.py\n@@\n-a\n+b\n*** End Patch"
+    denied = ToolCall("c_denied", "run_command", json.dumps({"command": "rm -rf build"}))
+    unknown = ToolCall("c_unknown", "run_command", json.dumps({"command": "make deploy"}))
+    conversation += [
+        ToolCall("c_patch", "apply_patch", json.dumps({"patch": patch})),
+        ToolOutput("c_patch", "changed 1 file"),
+        AssistantMessage("The cause seems to be the cache."),
+        denied,
+        ToolOutput("c_denied", "error: denied: not in this repository", ErrorKind.DENIED),
+        unknown,
+        ToolOutput("c_unknown", "error: interrupted: may or may not have run", ErrorKind.INTERRUPTED),
+        UserMessage("also look at the cache"),
+    ]
+    for number in range(200):
+        conversation += one_round(number, 300)
+    view, compacted = context.fit(conversation)
+    assert compacted is not None
+    assert compacted.summarised_rounds > 50
+    assert list(view[:3]) == [
+        TASK,
+        UserMessage("AGENTS: use make", "repository"),
+        UserMessage("also look at the cache"),
+    ]
+    summary = view[3]
+    assert isinstance(summary, UserMessage)
+    assert summary.origin == "program"
+    assert summary.text == compacted.summary
+    for fact in (
+        "Files changed in the private copy:\n- src/changed.py",
+        "rm -rf build: error: denied: not in this repository",
+        "Interrupted, effect unknown:\n- make deploy",
+        "The cause seems to be the cache.",
+        f"src/File{(compacted.summarised_rounds - 4) % 50}.java: lines ",
+    ):
+        assert fact in summary.text
+    assert_sendable(view)
+
+
+def test_newest_outputs_too_large_for_the_window_are_cut_in_the_middle() -> None:
+    context = Context(8_000, "", ())
+    calls = [ToolCall(f"c{number}", "read_file", "{}") for number in range(5)]
+    outputs = [ToolOutput(call.call_id, f"head {call.call_id}\n" + "x" * 48_000 + "\ntail") for call in calls]
+    view, compacted = context.fit([TASK, *calls, *outputs])
+    assert compacted == Compacted([f"c{number}" for number in range(5)], 0, None)
+    assert tokens(view) < 8_000
+    for call, output in zip(calls, view[-5:], strict=True):
+        assert isinstance(output, ToolOutput)
+        assert output.call_id == call.call_id
+        assert output.text.startswith(f"head {call.call_id}\n")
+        assert output.text.endswith("\ntail")
+        assert "characters were left out here to fit the context window" in output.text
+
+
+def test_what_can_never_fit_is_a_clear_stop_and_not_a_loop() -> None:
+    context = Context(8_000, "", ())
+    short = [UserMessage("hello")]
+    context.fit(short)
+    context.used(counted(short))
+    with pytest.raises(ContextFull) as full:
+        context.fit([*short, UserMessage("word " * 40_000)])
+    assert full.value.message == "The conversation does not fit into the model's context window of 8000 tokens."
+    assert full.value.remedy
+
+
+def test_a_refusal_by_the_server_shortens_once_and_later_requests_stay_below_it() -> None:
+    context = Context(1_000_000, "", ())  # the server's window is smaller than the settings say
+    conversation: list[Item] = [TASK]
+    for number in range(30):
+        conversation += one_round(number, 9_000)
+    view, _ = context.fit(conversation)
+    refused = tokens(view)
+    view, compacted = context.shorten(conversation)
+    assert compacted is not None
+    assert tokens(view) < refused * 0.6
+    for number in range(30, 60):
+        conversation += one_round(number, 9_000)
+        view, _ = context.fit(conversation)
+        assert tokens(view) < refused
+
+
+def test_nothing_to_shorten_is_said() -> None:
+    context = Context(1_000_000, "", ())
+    view, compacted = context.shorten([TASK])
+    assert (list(view), compacted) == ([TASK], None)
+
+
+def test_a_resumed_session_sends_what_the_interrupted_one_would_have_sent() -> None:
+    conversation: list[Item] = [TASK]
+    before = Context(20_000, "", ())
+    cleared: list[str] = []
+    last = Compacted([], 0, None)
+    for number in range(150):
+        conversation += one_round(number, 1_500)
+        view, compacted = before.fit(conversation)
+        if compacted is not None:
+            cleared += compacted.cleared_calls
+            last = compacted
+    assert last.summary is not None
+    after = Context(20_000, "", ())
+    after.restore(conversation, cleared, last.summarised_rounds, last.summary)
+    resumed, compacted = after.fit(conversation)
+    assert compacted is None
+    assert list(resumed) == list(view)
+
+
+call_sizes = st.lists(st.integers(min_value=0, max_value=30_000), min_size=0, max_size=4)
+rounds = st.lists(
+    st.tuples(st.sampled_from(["calls", "text", "user", "note"]), call_sizes, st.booleans()), min_size=1, max_size=40
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(rounds, st.integers(min_value=4_000, max_value=60_000))
+def test_no_shortening_ever_breaks_a_pair(script: list[tuple[str, list[int], bool]], window: int) -> None:
+    context = Context(window, "instructions", ())
+    conversation: list[Item] = [TASK]
+    sent: Sequence[Item] = ()
+    for number, (kind, sizes, refused) in enumerate(script):
+        if kind == "calls" and sizes:
+            calls = [ToolCall(f"c{number}_{index}", "read_file", "{}") for index in range(len(sizes))]
+            conversation += [reasoning(number), *calls]
+            conversation += [
+                ToolOutput(call.call_id, "a b\n" * (n // 4)) for call, n in zip(calls, sizes, strict=True)
+            ]
+        elif kind == "text":
+            conversation += [reasoning(number), AssistantMessage("found it"), UserMessage("go on")]
+        else:
+            conversation.append(UserMessage("more", "program" if kind == "note" else "user"))
+        try:
+            view, compacted = context.shorten(conversation) if refused else context.fit(conversation)
+        except ContextFull:
+            return
+        assert_sendable(view)
+        assert TASK in view
+        if compacted is None and not refused:
+            assert list(view[: len(sent)]) == list(sent)
+        sent = view
+        context.used(counted(view))

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from codeagent.events import ApprovalDecided, Emit, Event, SessionStarted, TurnEnded, WorkspaceChanged, body
+from codeagent.events import ApprovalDecided, Event, SessionStarted, TurnEnded, WorkspaceChanged, body
 from codeagent.session.storage import storage_error
 
-Mirror = Callable[[str], None]
-"""Receives each line exactly as it is stored, without its line end."""
+Record = Mapping[str, Any]
+"""One event as it is stored and as `--json` prints it: the envelope and the event's own fields."""
+
+Subscriber = Callable[[Record], None]
 
 
 def announces_effect(event: Event) -> bool:
@@ -36,7 +38,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
-def encode(record: dict[str, Any]) -> str:
+def encode(record: Record) -> str:
     """One line of JSON in ASCII: nothing in a text can end the line, and lone surrogates survive."""
     return json.dumps(record, ensure_ascii=True, separators=(",", ":"))
 
@@ -45,8 +47,8 @@ class Journal:
     """The one writer of a session's log; the caller holds the session's lock.
 
     `turn` and `round` are set by the loop and stand in the envelope of each event. Events may come from several
-    threads. A subscriber or mirror that raises is left out from then on, and its error is kept in `failures`:
-    what cannot be shown must still be stored.
+    threads. A subscriber that raises is left out from then on, and its error is kept in `failures`: what cannot be
+    shown must still be stored.
     """
 
     def __init__(self, file: Path, session_id: str) -> None:
@@ -57,8 +59,7 @@ class Journal:
         self._file = file
         self._session_id = session_id
         self._lock = RLock()
-        self._subscribers: list[Emit] = []
-        self._mirrors: list[Mirror] = []
+        self._subscribers: list[Subscriber] = []
         try:
             self._fd = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             self._end = os.fstat(self._fd).st_size
@@ -71,11 +72,8 @@ class Journal:
     def empty(self) -> bool:
         return self._end == 0
 
-    def subscribe(self, subscriber: Emit) -> None:
+    def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
-
-    def mirror(self, mirror: Mirror) -> None:
-        self._mirrors.append(mirror)
 
     def emit(self, event: Event) -> None:
         """Stores one event, then shows it. Raises StorageError when it could not be stored."""
@@ -88,9 +86,8 @@ class Journal:
                 "round": self.round,
                 **body(event),
             }
-            line = encode(record)
-            self._append(line, announces_effect(event))
-            self._hand_on(event, line)
+            self._append(encode(record), announces_effect(event))
+            self._hand_on(record)
 
     def close(self) -> None:
         with self._lock, suppress(OSError):
@@ -111,16 +108,10 @@ class Journal:
         self._end += len(content)
         self._fresh = True
 
-    def _hand_on(self, event: Event, line: str) -> None:
-        for mirror in tuple(self._mirrors):
-            try:
-                mirror(line)
-            except Exception as error:
-                self._mirrors.remove(mirror)
-                self.failures.append(error)
+    def _hand_on(self, record: Record) -> None:
         for subscriber in tuple(self._subscribers):
             try:
-                subscriber(event)
+                subscriber(record)
             except Exception as error:
                 self._subscribers.remove(subscriber)
                 self.failures.append(error)

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-Record = Mapping[str, Any]
-"""One stored event: its envelope and its own fields."""
+from codeagent.session.journal import Record
 
 LONGEST_LINE = 64 << 20  # bytes; longer than anything that is written
 _BOM = b"\xef\xbb\xbf"

@@ -116,7 +116,7 @@ def mirror() -> str:
 
 
 def _report(stream: IO[bytes], steps: Steps, last: deque[str]) -> None:
-    """Reads debootstrap's `I: Retrieving X`, `I: Unpacking X...` and so on; what is fetched says how much there is."""
+    """Counts debootstrap's `I: Retrieving X`, `I: Unpacking X...`; what is fetched says how much there is."""
     done: dict[str, set[str]] = {stage: set() for stage in _STAGES.values()}
     for raw in stream:
         line = raw.decode(errors="replace").strip()

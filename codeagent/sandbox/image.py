@@ -89,7 +89,7 @@ def ensure(engine: Engine, image: str, steps: Steps) -> Image:
     if found := find(engine, image):
         return found
     if image == DEFAULT:
-        with _build_lock(steps) as lock:
+        with build_lock("image", steps) as lock:
             if not find(engine, image):
                 _build(engine, steps, lock)
     elif image.partition(":")[0] == DEFAULT:
@@ -236,16 +236,16 @@ def context(files: dict[str, bytes]) -> io.BytesIO:
 
 
 @contextlib.contextmanager
-def _build_lock(steps: Steps) -> Iterator[int]:
+def build_lock(name: str, steps: Steps) -> Iterator[int]:
     """One build at a time on this machine; the kernel takes the lock back however the holder ends."""
     folder = cache_dir()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(folder / "image.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            steps("waiting for another codeagent that is building the image", 0, 0)
+            steps(f"waiting for another codeagent that is building the {name}", 0, 0)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield descriptor
     finally:

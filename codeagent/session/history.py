@@ -1,0 +1,215 @@
+"""Rebuilds a conversation from a session's log, always in a form that can be sent again.
+
+The log holds facts; the conversation is a view of them. A crash, a damaged line or another program may have left
+a call without its output: it gets one here that says so. An output without its call is left out. Outputs
+stand after the response that made their calls, in the order of the calls, wherever they stand in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from codeagent.conversation import Item, ToolCall, ToolOutput, UserMessage
+from codeagent.errors import ErrorKind, ToolError
+from codeagent.session.journal import Record
+
+INTERRUPTED = (
+    "codeagent ended before the result of this call was recorded; it may or may not have run. "
+    "Check what it would have changed before you repeat it"
+)
+
+Retype = Callable[[str, str, str, Sequence[Any]], Sequence[Item]]
+"""Turns the raw output of one response (api, provider, model, raw) into items again."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a log says. `turn` and `round` are those of its last event.
+
+    `message` is what the user said last; `outcome` is that of the last turn, None when it did not end.
+    `interrupted_calls` had no output in the log. `cleared_calls`, `summarised_rounds` and `summary` are what had
+    been compacted.
+    """
+
+    items: tuple[Item, ...] = ()
+    repo: str = ""
+    provider: str = ""
+    model: str = ""
+    image: str = ""
+    turn: int = 0
+    round: int = 0
+    message: str = ""
+    outcome: str | None = None
+    interrupted_calls: tuple[str, ...] = ()
+    orphan_outputs: int = 0
+    cleared_calls: tuple[str, ...] = ()
+    summarised_rounds: int = 0
+    summary: str | None = None
+
+
+@dataclass
+class _Response:
+    """One response and the outputs of its calls, which may arrive long after."""
+
+    items: list[Item]
+    outputs: dict[str, ToolOutput] = field(default_factory=dict)
+    announced: int = 0  # how many of its calls the log has named, in their order
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        return [item for item in self.items if isinstance(item, ToolCall)]
+
+
+def rebuild(records: Iterable[Record], retype: Retype) -> History:
+    """One pass over the records. Those that make no sense are passed over."""
+    reader = _Reader(retype)
+    for record in records:
+        reader.take(record)
+    return reader.history()
+
+
+class _Reader:
+    def __init__(self, retype: Retype) -> None:
+        self._retype = retype
+        self._parts: list[_Response | UserMessage] = []
+        self._by_call: dict[str, _Response] = {}
+        self._choices = {"repo": "", "provider": "", "model": "", "image": ""}
+        self._turn = self._round = 0
+        self._message = ""
+        self._outcome: str | None = None
+        self._orphans = 0
+        self._cleared: list[str] = []
+        self._summary: tuple[int, str | None] = (0, None)
+
+    def take(self, record: Record) -> None:
+        turn, round_ = record.get("turn"), record.get("round")
+        if isinstance(turn, int) and isinstance(round_, int):
+            self._turn, self._round = max(turn, self._turn), round_
+        match record["type"]:
+            case "session_started" | "session_resumed":
+                self._choices.update({name: _text(record, name) for name in self._choices if name in record})
+            case "turn_started":
+                self._outcome = None
+                self._message = _text(record, "message")
+                self._parts.append(UserMessage(self._message))
+            case "note":
+                of_repository = record.get("origin") == "repository"
+                self._parts.append(UserMessage(_text(record, "text"), "repository" if of_repository else "program"))
+            case "model_response":
+                self._outcome = None
+                self._add_response(record)
+            case "tool_call":
+                self._name_call(_text(record, "call_id"))
+            case "tool_output":
+                self._add_output(record)
+            case "compacted":
+                self._compact(record)
+            case "turn_ended":
+                self._outcome = _text(record, "outcome") or None
+
+    def history(self) -> History:
+        items: list[Item] = []
+        interrupted: list[str] = []
+        for part in self._parts:
+            if isinstance(part, UserMessage):
+                items.append(part)
+                continue
+            items += part.items
+            for call in part.calls:
+                output = part.outputs.get(call.call_id)
+                if output is None:
+                    interrupted.append(call.call_id)
+                    output = interrupted_output(call.call_id)
+                items.append(output)
+        rounds, summary = self._summary
+        return History(
+            items=tuple(items),
+            **self._choices,
+            turn=self._turn,
+            round=self._round,
+            message=self._message,
+            outcome=self._outcome,
+            interrupted_calls=tuple(interrupted),
+            orphan_outputs=self._orphans,
+            cleared_calls=tuple(self._cleared),
+            summarised_rounds=rounds,
+            summary=summary,
+        )
+
+    def _add_response(self, record: Record) -> None:
+        raw = record.get("items")
+        if not isinstance(raw, list):
+            return
+        api = _text(record, "api") or _api_of(raw)
+        provider = _text(record, "provider") or self._choices["provider"]
+        model = _text(record, "model") or self._choices["model"]
+        response = _Response(list(self._retype(api, provider, model, raw)))
+        self._parts.append(response)
+        for index, item in enumerate(response.items):
+            if isinstance(item, ToolCall):
+                unique = _unique(item.call_id, self._by_call)
+                response.items[index] = replace(item, call_id=unique)
+                self._by_call[unique] = response
+
+    def _name_call(self, call_id: str) -> None:
+        """The log names the calls of a response in their order, under the ids that they were answered by."""
+        response = next((part for part in reversed(self._parts) if isinstance(part, _Response)), None)
+        if response is None or response.announced >= len(response.calls) or not call_id:
+            return
+        call = response.calls[response.announced]
+        response.announced += 1
+        if call.call_id != call_id and call_id not in self._by_call:
+            response.items[response.items.index(call)] = replace(call, call_id=call_id)
+            self._by_call[call_id] = self._by_call.pop(call.call_id)
+
+    def _add_output(self, record: Record) -> None:
+        call_id = _text(record, "call_id")
+        response = self._by_call.get(call_id)
+        if response is None:
+            self._orphans += 1
+        elif call_id not in response.outputs:  # the first one is what the model was told
+            response.outputs[call_id] = ToolOutput(call_id, _text(record, "output"), _kind(record))
+
+    def _compact(self, record: Record) -> None:
+        cleared, rounds, summary = record.get("cleared_calls"), record.get("summarised_rounds"), record.get("summary")
+        if isinstance(cleared, list):
+            self._cleared += [call_id for call_id in cleared if isinstance(call_id, str)]
+        if isinstance(rounds, int) and isinstance(summary, str):
+            self._summary = (rounds, summary)
+
+
+def interrupted_output(call_id: str) -> ToolOutput:
+    """What a call is answered with when nothing is known of its result."""
+    return ToolOutput(call_id, ToolError(ErrorKind.INTERRUPTED, INTERRUPTED).text(), ErrorKind.INTERRUPTED)
+
+
+def _text(record: Record, name: str) -> str:
+    value = record.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _kind(record: Record) -> ErrorKind | None:
+    if record.get("status") == "ok":
+        return None
+    try:
+        return ErrorKind(_text(record, "error_kind"))
+    except ValueError:  # written by a newer version that knows more kinds
+        return ErrorKind.CANCELLED
+
+
+def _unique(call_id: str, taken: dict[str, _Response]) -> str:
+    """A server may use an id twice; every call of a conversation has its own."""
+    unique, number = call_id, 2
+    while unique in taken:
+        unique, number = f"{call_id}_{number}", number + 1
+    return unique
+
+
+def _api_of(raw: Sequence[Any]) -> str:
+    """The API that an output came from, told by its form."""
+    kinds = {item.get("type") for item in raw if isinstance(item, dict)}
+    if kinds & {"tool_use", "text", "thinking", "redacted_thinking"}:
+        return "messages"
+    return "responses" if kinds & {"message", "function_call", "reasoning"} else "chat"

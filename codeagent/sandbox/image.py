@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ INPUTS = ("Dockerfile", "build", "packages.txt", "trim")
 """The files in the `sandbox` folder that decide what is in the image."""
 BUILD_SECONDS = 1800
 PULL_SILENCE_SECONDS = 30
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
+_NAME_REMEDY = "Give --image a name such as python:3.12, or the id of an image that the engine has."
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,8 @@ def find(engine: Engine, image: str = DEFAULT) -> Image | None:
     """The image, if the engine has it (a few milliseconds)."""
     import docker.errors
 
+    if not _NAME.fullmatch(image):
+        raise SandboxError(f"'{image}' is not the name of an image.", _NAME_REMEDY)
     reference = default_reference() if image == DEFAULT else image
     try:
         found = engine.client.api.inspect_image(reference)  # type: ignore[no-untyped-call]
@@ -76,7 +82,7 @@ def find(engine: Engine, image: str = DEFAULT) -> Image | None:
     except docker.errors.APIError as error:
         raise SandboxError(
             f"The engine does not accept '{image}' as an image: {error.explanation}",
-            "Give --image a name such as python:3.12 or the id of an image that the engine has.",
+            _NAME_REMEDY,
         ) from error
     return Image(str(found["Id"]), reference, str(found.get("Architecture", "")))
 

@@ -1,0 +1,101 @@
+"""What tests against a real engine share. Whatever asks for `engine` or lies in tests/docker is marked `docker`.
+
+The engine is the one that codeagent itself would find (DOCKER_HOST first). Nothing is skipped when there is none: the
+tests fail, and `.ci/run` starts one.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from codeagent.sandbox import image as images
+from codeagent.sandbox import toolbox as toolboxes
+from codeagent.sandbox.engine import Engine, connect
+from codeagent.sandbox.toolbox import Toolbox
+
+TEST_LABEL = "codeagent.test"
+DOCKER_TESTS = Path(__file__).parent / "docker"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "engine" in getattr(item, "fixturenames", ()) or item.path.is_relative_to(DOCKER_TESTS):
+            item.add_marker("docker")
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Steps that nobody watches."""
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    found = connect()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def engine_host(engine: Engine) -> str:
+    """The engine's URL, for `--docker-host`."""
+    return engine.host
+
+
+@pytest.fixture(scope="session")
+def image(engine: Engine) -> str:
+    """The default image's reference; built when the engine lacks it."""
+    return images.ensure(engine, images.DEFAULT, silent).reference
+
+
+@pytest.fixture(scope="session")
+def toolbox(engine: Engine, image: str) -> Toolbox:
+    return toolboxes.ensure(engine, silent)
+
+
+@pytest.fixture(scope="session")
+def busybox_image(engine: Engine) -> str:
+    """An image that holds nothing but busybox and links to it."""
+    program = shutil.which("busybox")
+    assert program, "the tests need the package busybox-static"
+    applets = subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split()
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.add(Path(program).resolve(), "bin/busybox")
+        for applet in applets:
+            if applet != "busybox":
+                link = tarfile.TarInfo(f"bin/{applet}")
+                link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+                tar.addfile(link)
+    name = "codeagent-test-busybox"
+    engine.client.api.import_image_from_data(
+        archive.getvalue(), repository=name, tag="latest", changes=[f"LABEL {TEST_LABEL}=1", "ENV PATH=/bin"]
+    )
+    return f"{name}:latest"
+
+
+@pytest.fixture(scope="session")
+def broken_python_image(engine: Engine, image: str) -> str:
+    """The default image, but with a `python3` that does nothing but fail, and settings that would break ours."""
+    recipe = (
+        f"FROM {image}\n"
+        "RUN cd /usr/bin && rm python3* && printf '#!/bin/sh\\nexit 42\\n' > python3 && chmod +x python3\n"
+        "ENV PYTHONHOME=/nowhere PYTHONPATH=/nowhere LD_LIBRARY_PATH=/nowhere\n"
+    )
+    name = "codeagent-test-broken-python:latest"
+    for line in engine.client.api.build(
+        fileobj=images.context({"Dockerfile": recipe.encode()}),
+        custom_context=True,
+        tag=name,
+        labels={TEST_LABEL: "1"},
+        network_mode="none",
+        rm=True,
+        decode=True,
+    ):
+        assert "error" not in line, line
+    return name

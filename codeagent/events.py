@@ -144,6 +144,8 @@ class Verified:
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
     tests_modified: list[str]
+    command: str = ""
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)

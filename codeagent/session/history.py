@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from codeagent.conversation import Item, ToolCall, ToolOutput, UserMessage
+from codeagent.conversation import Item, ToolCall, ToolOutput, UserMessage, adopted
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.session.journal import Record
 
@@ -145,13 +145,17 @@ class _Reader:
         api = _text(record, "api") or _api_of(raw)
         provider = _text(record, "provider") or self._choices["provider"]
         model = _text(record, "model") or self._choices["model"]
-        response = _Response(list(self._retype(api, provider, model, raw)))
+        response = _Response(list(self._adopted(self._retype(api, provider, model, raw))))
         self._parts.append(response)
-        for index, item in enumerate(response.items):
-            if isinstance(item, ToolCall):
-                unique = _unique(item.call_id, self._by_call)
-                response.items[index] = replace(item, call_id=unique)
-                self._by_call[unique] = response
+        for call in response.calls:
+            self._by_call[call.call_id] = response
+
+    def _adopted(self, items: Sequence[Item]) -> Sequence[Item]:
+        """The same ids that the calls had when they were carried out; nearly always those that they came with."""
+        ids = [item.call_id for item in items if isinstance(item, ToolCall)]
+        if all(ids) and len(set(ids)) == len(ids) and self._by_call.keys().isdisjoint(ids):
+            return items
+        return adopted(items, [ToolCall(call_id, "", "") for call_id in self._by_call])
 
     def _name_call(self, call_id: str) -> None:
         """The log names the calls of a response in their order, under the ids that they were answered by."""
@@ -197,14 +201,6 @@ def _kind(record: Record) -> ErrorKind | None:
         return ErrorKind(_text(record, "error_kind"))
     except ValueError:  # written by a newer version that knows more kinds
         return ErrorKind.CANCELLED
-
-
-def _unique(call_id: str, taken: dict[str, _Response]) -> str:
-    """A server may use an id twice; every call of a conversation has its own."""
-    unique, number = call_id, 2
-    while unique in taken:
-        unique, number = f"{call_id}_{number}", number + 1
-    return unique
 
 
 def _api_of(raw: Sequence[Any]) -> str:

@@ -83,11 +83,11 @@ def private_socket(environ: Mapping[str, str] = os.environ) -> Path:
     return cache_dir(environ) / "engine" / "docker.sock"
 
 
-def socket_failure(path: Path) -> OSError | None:
+def socket_failure(path: Path, seconds: float = CONNECT_SECONDS) -> OSError | None:
     """Why nobody can be reached on this Unix socket, None when somebody accepts."""
     try:
         with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(CONNECT_SECONDS)
+            probe.settimeout(seconds)
             probe.connect(os.fspath(path))
     except OSError as error:
         return error

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 REQUEST_SECONDS = 60
 """How long one request to a connected engine may be silent."""
+_NO_PERMISSION = "permission denied"
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,23 @@ class Engine:
 
 def connect(docker_host: str | None = None, environ: Mapping[str, str] = os.environ) -> Engine:
     """The first engine that answers, within 5 s each. SandboxError lists what was tried and why each failed."""
+    return first(endpoints(docker_host, environ), environ)
+
+
+def first(tried: list[Endpoint], environ: Mapping[str, str], seconds: float = CONNECT_SECONDS) -> Engine:
+    """As `connect`, of these endpoints and with this patience."""
     failures: list[tuple[Endpoint, str]] = []
-    for endpoint in endpoints(docker_host, environ):
+    for endpoint in tried:
         try:
-            return _open(endpoint)
-        except PermissionError:
-            failures.append((endpoint, "permission denied"))
+            return _open(endpoint, seconds)
         except OSError as error:
             failures.append((endpoint, _reason(error)))
     raise _nobody(failures, environ)
 
 
-def _open(endpoint: Endpoint) -> Engine:
+def _open(endpoint: Endpoint, seconds: float) -> Engine:
     """Connects and asks for the version. OSError says why not."""
-    if (path := endpoint.socket_path) and (failure := socket_failure(path)):
+    if (path := endpoint.socket_path) and (failure := socket_failure(path, seconds)):
         raise failure
     if endpoint.host.startswith("ssh://"):
         raise OSError(
@@ -91,7 +95,10 @@ def _open(endpoint: Endpoint) -> Engine:
     client = None
     try:
         client = docker.DockerClient(
-            base_url=endpoint.host, version="auto", timeout=int(CONNECT_SECONDS), tls=_tls_config(endpoint)
+            base_url=endpoint.host,
+            version="auto",
+            timeout=seconds,  # type: ignore[arg-type]  # requests takes fractions
+            tls=_tls_config(endpoint),
         )
         answer = client.version()
     except (docker.errors.DockerException, requests.RequestException, ValueError) as error:
@@ -124,9 +131,11 @@ def _first_cause(error: BaseException) -> str:
     seen = error
     while cause := (seen.__cause__ or seen.__context__):
         seen = cause
+    if (response := getattr(seen, "response", None)) is not None:
+        return f"it answers, but not as a Docker Engine ({response.status_code})"
     text = " ".join(str(seen).split()) or type(seen).__name__
     if isinstance(seen, TimeoutError) or "timed out" in text:
-        return f"no answer within {CONNECT_SECONDS:.0f} s"
+        return "no answer in time"
     if isinstance(seen, OSError) and seen.strerror:
         return seen.strerror.lower()
     return text[:200]
@@ -134,12 +143,14 @@ def _first_cause(error: BaseException) -> str:
 
 def _reason(error: OSError) -> str:
     match error.errno:
+        case errno.EACCES | errno.EPERM:
+            return _NO_PERMISSION
         case errno.ENOENT:
             return "no such socket"
         case errno.ECONNREFUSED:
             return "nothing listens on it"
         case None if isinstance(error, TimeoutError):
-            return f"no answer within {CONNECT_SECONDS:.0f} s"
+            return "no answer in time"
         case _:
             return (error.strerror or str(error)).lower() if error.errno else str(error)
 
@@ -150,7 +161,7 @@ def _nobody(failures: list[tuple[Endpoint, str]], environ: Mapping[str, str]) ->
         hosts.setdefault(reason, []).append(endpoint.host if len(failures) > 1 else _named(endpoint))
     tried = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in hosts.items())
     for endpoint, reason in failures:
-        if reason == "permission denied" and (path := endpoint.socket_path):
+        if reason == _NO_PERMISSION and (path := endpoint.socket_path):
             return SandboxError(
                 f"No permission to use the Docker Engine at {path}.",
                 f"Join the group that owns the socket (`sudo usermod -aG {_owning_group(path)} $USER`, then log in "

@@ -1,0 +1,94 @@
+"""Which part of a change may not decide whether the change is a fix."""
+
+from __future__ import annotations
+
+import pytest
+
+from codeagent.patches import FilePatch
+from codeagent.verification.guard import FolderKind, guarded
+
+
+def kind_of(folder: str) -> FolderKind:
+    kinds: dict[str, FolderKind] = {"app": "package", "app/core": "package", "src": "plain", "email": "plain"}
+    return kinds.get(folder, "missing")
+
+
+def touched(*patches: FilePatch, command: str = "pytest -q") -> list[str]:
+    return guarded(patches, command, kind_of)
+
+
+def changed(path: str, mode: int = 0o100644) -> FilePatch:
+    return FilePatch(path, path, mode, mode)
+
+
+def created(path: str, mode: int = 0o100644) -> FilePatch:
+    return FilePatch(None, path, None, mode)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("tests/test_a.py", "test/helper.py", "src/test/java/a/FooTest.java", "pkg/foo_test.go", "a/b.spec.ts"),
+        *("conftest.py", "app/conftest.py", "pytest.ini", "setup.cfg", "pyproject.toml", "tox.ini", "Makefile"),
+        *(
+            "package.json",
+            "jest.config.js",
+            "pom.xml",
+            "build.gradle.kts",
+            "Cargo.toml",
+            "go.mod",
+            "src/UserTest.java",
+        ),
+        *("CMakeLists.txt", ".github/workflows/ci.yml", "__snapshots__/a.snap", "node_modules/x/index.js", ".env"),
+    ],
+)
+def test_tests_and_configuration_are_guarded_changed_or_new(path: str) -> None:
+    assert touched(changed(path)) == [path]
+    assert touched(created(path)) == [path]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["app/service.py", "src/main/java/a/UserService.java", "lib/contest.py", "app/latest.py", "src/Attestation.java"],
+)
+def test_the_code_itself_is_not_guarded(path: str) -> None:
+    assert touched(changed(path), created(path)) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "pytest.py",
+        "unittest.py",
+        "unittest/__init__.py",
+        "sitecustomize.py",
+        "src/json.py",
+        "_pytest/main.py",
+        "random.pyc",
+    ],
+)
+def test_a_new_module_that_a_runner_would_import_is_guarded(path: str) -> None:
+    assert touched(created(path)) == [path]
+
+
+@pytest.mark.parametrize(
+    "path", ["app/json.py", "app/core/types.py", "helpers.py", "email/template.html", "app/email/x.py"]
+)
+def test_a_new_module_that_shadows_nothing_is_not_guarded(path: str) -> None:
+    assert touched(created(path)) == []
+
+
+def test_files_named_in_the_command_are_guarded() -> None:
+    named = [changed("check.py"), changed("scripts/run.sh"), changed("app/service.py")]
+    assert touched(*named, command="python3 check.py && sh ./scripts/run.sh") == ["check.py", "scripts/run.sh"]
+    assert touched(changed("checks/all.py"), command="python -m checks.all") == ["checks/all.py"]
+    assert touched(changed("a.py"), command="pytest /workspace/a.py::test_x") == ["a.py"]
+
+
+def test_executables_are_guarded_before_and_after() -> None:
+    became = FilePatch("tool", "tool", 0o100644, 0o100755)
+    assert touched(changed("bin/check", 0o100755), became, created("run", 0o100755)) == ["bin/check", "run", "tool"]
+
+
+def test_a_rename_out_of_the_tests_is_guarded_on_both_sides() -> None:
+    assert touched(FilePatch("tests/test_a.py", "old.py", 0o100644, 0o100644)) == ["tests/test_a.py"]

@@ -1,0 +1,137 @@
+"""What runners print is counted; what says nothing about the code is told from a failure."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codeagent.verification.record import TestCount
+from codeagent.verification.runners import count_tests, known_runner, unusable
+
+
+def counted(command: str, output: str) -> TestCount | None:
+    return count_tests(output, known_runner(command))
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("pytest -q tests", "pytest"),
+        ("python3 -m pytest tests/test_a.py::test_b", "pytest"),
+        ("cd app && python -B -m unittest -v", "unittest"),
+        ("./node_modules/.bin/jest --ci", "jest"),
+        ("npx vitest run", "vitest"),
+        ("npx mocha", "mocha"),
+        ("node --test tests/", "node --test"),
+        ("go test ./...", "go test"),
+        ("cargo test --quiet", "cargo test"),
+        ("mvn -q test", "maven"),
+        ("make test", None),
+        ("sh check.sh --pytest", None),
+    ],
+)
+def test_a_runner_is_known_by_its_command(command: str, name: str | None) -> None:
+    runner = known_runner(command)
+    assert (runner.name if runner else None) == name
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "expected"),
+    [
+        ("pytest", "== 1 failed, 2 passed, 1 skipped in 0.12s ==\n", TestCount("pytest", 3, 1, 1)),
+        ("pytest -q", "...\n3 passed in 0.01s\n", TestCount("pytest", 3, 0, 0)),
+        ("pytest", "\x1b[32m== \x1b[1m2 passed\x1b[0m in 0.01s ==\x1b[0m\n", TestCount("pytest", 2, 0, 0)),
+        ("pytest", "=== 2 passed in 75.10s (0:01:15) ===\n", TestCount("pytest", 2, 0, 0)),
+        ("pytest", "=== no tests ran in 0.00s ===\n", TestCount("pytest", 0, 0, 0, True)),
+        ("pytest", "=== 4 skipped in 0.02s ===\n", TestCount("pytest", 0, 0, 4, True)),
+        ("pytest", "=== 1 error in 0.02s ===\n", TestCount("pytest", 0, 1, 0, True)),
+        ("pytest", "all 3 passed, honestly\n", None),
+        ("python -m unittest", "Ran 3 tests in 0.001s\n\nOK (skipped=1)\n", TestCount("unittest", 2, 0, 1)),
+        (
+            "python -m unittest",
+            "Ran 3 tests in 0.001s\n\nFAILED (failures=1, errors=1)\n",
+            TestCount("unittest", 3, 2, 0),
+        ),
+        ("python -m unittest", "Ran 0 tests in 0.000s\n\nOK\n", TestCount("unittest", 0, 0, 0, True)),
+        ("npx jest", "Tests:       1 failed, 2 passed, 3 total\n", TestCount("jest", 3, 1, 0)),
+        ("npx jest --passWithNoTests", "No tests found, exiting with code 0\n", TestCount("jest", 0, 0, 0, True)),
+        (
+            "npx vitest run",
+            " Test Files  1 passed (1)\n      Tests  1 failed | 2 passed (3)\n",
+            TestCount("vitest", 3, 1, 0),
+        ),
+        ("mocha", "  2 passing (5ms)\n  1 pending\n  1 failing\n", TestCount("mocha", 3, 1, 1)),
+        (
+            "node --test",
+            "# tests 3\n# suites 0\n# pass 2\n# fail 1\n# skipped 0\n",
+            TestCount("node --test", 3, 1, 0),
+        ),
+        ("node --test", "ℹ tests 1\nℹ pass 1\nℹ fail 0\nℹ skipped 0\n", TestCount("node --test", 1, 0, 0)),
+        ("go test ./...", "ok  \ta/b\t0.003s\n?   \ta/c\t[no test files]\n", TestCount("go test", None, 0, 0)),
+        ("go test -v", "=== RUN   TestA\n--- PASS: TestA (0.00s)\nok  \ta\t0.1s\n", TestCount("go test", 1, 0, 0)),
+        ("go test", "ok  \ta\t0.003s [no tests to run]\n", TestCount("go test", None, 0, 0, True)),
+        ("go test", "?   \ta/c\t[no test files]\n", TestCount("go test", 0, 0, 0, True)),
+        (
+            "cargo test",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured;\n"
+            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured;\n",
+            TestCount("cargo test", 6, 2, 1),
+        ),
+        ("mvn test", "[INFO] Tests run: 4, Failures: 1, Errors: 0, Skipped: 1\n", TestCount("maven", 3, 1, 1)),
+        ("make test", "Ran 2 tests in 0.1s\n\nOK\n", TestCount("unittest", 2, 0, 0)),
+        ("make test", "built.\n", None),
+    ],
+)
+def test_a_summary_is_counted(command: str, output: str, expected: TestCount | None) -> None:
+    assert counted(command, output) == expected
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "output", "command", "reason"),
+    [
+        (127, "", "nosuch", "the command was not found in the image"),
+        (126, "", "./x", "the command could not be executed"),
+        (
+            1,
+            "/usr/bin/python3: No module named pytest\n",
+            "python3 -m pytest",
+            "the test runner pytest is not installed",
+        ),
+        (5, "", "pytest", "pytest exited 5, which is not a test failure"),
+        (2, "make: *** No rule to make target 'tset'.  Stop.\n", "make tset", "make has no target tset"),
+        (1, "1 failed in 0.1s\n", "pytest", ""),
+        (2, "", "make test", ""),
+        (
+            2,
+            "python3: can't open file '/workspace/x.py': [Errno 2] No such file or directory\n",
+            "python3 x.py",
+            "python found no file /workspace/x.py",
+        ),
+    ],
+)
+def test_a_run_that_says_nothing_has_a_reason(exit_code: int, output: str, command: str, reason: str) -> None:
+    assert unusable(exit_code, output, known_runner(command)) == reason
+
+
+def run(tmp_path: Path, source: str, *argv: str) -> TestCount | None:
+    (tmp_path / "test_it.py").write_text(source)
+    done = subprocess.run([sys.executable, *argv], cwd=tmp_path, capture_output=True, text=True, check=False)
+    return counted(" ".join(["python", *argv]), done.stdout + done.stderr)
+
+
+def test_the_real_pytest_is_counted(tmp_path: Path) -> None:
+    source = "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\n@pytest.mark.skip\ndef test_c(): pass\n"
+    assert run(tmp_path, source, "-m", "pytest", "-q", "-p", "no:cacheprovider") == TestCount("pytest", 2, 1, 1)
+
+
+def test_the_real_unittest_is_counted(tmp_path: Path) -> None:
+    source = "import unittest\nclass T(unittest.TestCase):\n def test_a(self): pass\n def test_b(self): self.fail()\n"
+    assert run(tmp_path, source, "-m", "unittest") == TestCount("unittest", 2, 1, 0)
+
+
+def test_code_under_test_that_exits_0_leaves_no_summary(tmp_path: Path) -> None:
+    source = "import os\ndef test_a(): os._exit(0)\n"
+    assert run(tmp_path, source, "-m", "pytest", "-q") is None

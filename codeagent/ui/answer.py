@@ -51,7 +51,7 @@ def rendered(text: str, width: int, *, colour: bool) -> str:
     )
     with console.capture() as capture:
         console.print(_markdown(inert(text)))
-    return "\n".join(line.rstrip() for line in capture.get().strip("\n").splitlines()) + "\n"
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n") + "\n"
 
 
 def _markdown(text: str) -> Markdown:

@@ -45,7 +45,7 @@ def colours(stream: TextIO, environ: Mapping[str, str], no_color: bool) -> bool:
 
 
 def speaks_unicode(stream: TextIO) -> bool:
-    return "utf" in (getattr(stream, "encoding", None) or "").lower()
+    return "utf" in (stream.encoding or "utf-8").lower()  # a stream of text without bytes has no encoding
 
 
 def width_of(stream: TextIO, environ: Mapping[str, str]) -> int:

@@ -99,10 +99,11 @@ class Terminal:
         with self._lock:
             now = time.monotonic()
             step = self._turn.step(inert_line(what), done, total, now)
-            if step is None or self._quiet:
-                return
             if self._screen.live:
                 self._start_ticking()
+                self._draw()
+            elif step is None or self._quiet:
+                return
             elif now - step.started >= _PATIENCE_SECONDS and now - step.told >= _PLAIN_STEP_SECONDS:
                 step.told = now
                 self._say([(step.text(), "")])
@@ -152,6 +153,7 @@ class Terminal:
         if told or self._verbose:
             said = f"{record.get('decision')} by {record.get('by')}: {record.get('reason') or 'no reason given'}"
             self._say([("  " + inert_line(said), "warn" if told else "dim")])
+        self._draw()
 
     def _on_tool_output(self, record: Mapping[str, Any]) -> None:
         self._turn.asking = False

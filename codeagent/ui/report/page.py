@@ -120,9 +120,8 @@ def _status(ended: Mapping[str, Any]) -> str:
     # `answered` is not green: why a loop stopped never says that anything is right.
     style = "" if outcome in ("answered", None) else "warn"
     fixed = {"passed": "good", "failed": "bad", "flaky": "warn"}.get(str(verification.get("status")), "")
-    return (
-        f'<p class="fact {style}">{_text(loop)}</p><p class="fact {fixed}">{_text(wording.fix_line(verification))}</p>'
-    )
+    fix = wording.fix_line(verification)
+    return f'<p class="fact {style}">{_text(loop)}</p><p class="fact {fixed}">{_text(fix)}</p>'
 
 
 def _citations(citations: list[Mapping[str, Any]], turn: int, story: Story) -> str:

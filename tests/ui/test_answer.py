@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+
+from codeagent.ui.answer import print_answer, rendered
+from tests.ui.records import HOSTILE
+from tests.ui.screens import OWN_SEQUENCES, PtyScreen
+
+
+def test_off_a_terminal_the_text_is_exact() -> None:
+    out = io.StringIO()
+    print_answer(f"# Title\n\n{'long ' * 60}\x1b[31m[/INST]\n", out, {})
+    assert out.getvalue() == f"# Title\n\n{'long ' * 60}\x1b[31m[/INST]\n"
+
+
+def test_a_missing_last_newline_is_added() -> None:
+    out = io.StringIO()
+    print_answer("answer", out, {})
+    assert out.getvalue() == "answer\n"
+
+
+def test_on_a_terminal_markdown_is_rendered_and_code_is_kept() -> None:
+    text = "# Cause\n\n`Map<String, User>` is &lt;b&gt; **bold** <script>x</script>\n\n```java\nreturn x[0];\n```\n"
+    assert rendered(text, 80, colour=False) == (
+        "Cause\n\nMap<String, User> is &lt;b&gt; bold <script>x</script>\n\n\n return x[0];\n"
+    )
+
+
+def test_links_show_where_they_lead_and_escape_sequences_do_nothing() -> None:
+    with PtyScreen() as pty:
+        print_answer(f"[click](http://evil/x)\n\n{HOSTILE}", pty.stream, {"TERM": "xterm"})
+        sent = pty.sent
+    left = OWN_SEQUENCES.sub("", sent)
+    assert "click (http://evil/x)" in left
+    assert [one for one in left if not one.isprintable() and one not in "\r\n"] == []
+
+
+@pytest.mark.parametrize("text", ["[/]", "[/INST]", "[bold", "[link=file:///x]a[/link]", ":smile: [red]x[/red]"])
+def test_what_looks_like_markup_is_text(text: str) -> None:
+    assert rendered(text, 80, colour=False) == text + "\n"
+
+
+@pytest.mark.parametrize("width", [0, 1, 5, 20])
+def test_tiny_widths_do_not_crash(width: int) -> None:
+    assert rendered("# a\n\n| a | b |\n|---|---|\n| 你好 | 😀 |\n\n- x\n- y\n", width, colour=True)
+
+
+def test_a_dumb_terminal_gets_inert_text() -> None:
+    with PtyScreen() as pty:
+        print_answer("# T\n\x1b[31mx", pty.stream, {"TERM": "dumb"})
+        assert pty.shown() == ["# T", "\\x1b[31mx"]
+
+
+def test_a_pipe_that_is_closed_is_no_error() -> None:
+    script = "import sys; from codeagent.ui.answer import print_answer; print_answer('x' * 10**6, sys.stdout)"
+    shell = f'{sys.executable} -c "$0" | head -c 1; echo " ${{PIPESTATUS[0]}}"'
+    ran = subprocess.run(
+        ["bash", "-c", shell, script], capture_output=True, text=True, timeout=60, env={**os.environ, "TERM": "xterm"}
+    )
+    assert (ran.stdout, ran.stderr) == ("x 0\n", "")

@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from codeagent.inference import RetryNotice, TextDelta
+from codeagent.settings import Price
+from codeagent.ui.terminal import Terminal
+from tests.ui.records import HOSTILE, SERVICE, Recorder, answered_session, hostile_session
+from tests.ui.screens import OWN_SEQUENCES, PtyScreen
+
+XTERM = {"TERM": "xterm"}
+
+
+def plain(records: Iterable[Mapping[str, Any]], **options: Any) -> tuple[str, str]:
+    """What stands on stdout and stderr after `records`, off a terminal."""
+    out, err = io.StringIO(), io.StringIO()
+    with Terminal(out, err, environ={}, **options) as terminal:
+        for record in records:
+            terminal.record(record)
+    return out.getvalue(), without_time(err.getvalue())
+
+
+def without_time(text: str) -> str:
+    """The footer ends with the time that the test itself took."""
+    lines = text.split("\n")
+    return "\n".join(line.rpartition(" · ")[0] if line.startswith("round ") else line for line in lines)
+
+
+def test_off_a_terminal_each_thing_is_one_plain_line() -> None:
+    out, err = plain(answered_session())
+    assert err == (
+        "/home/me/user-service · openai · gpt-5.6 · codeagent-sandbox · session 20260301-090000-abcde\n"
+        "  I will look at the service first.\n"
+        f"read_file {SERVICE}:10-14: ok, 0.01s, {len(read_output())} B\n"
+        "read_file src/Missing.java: file_not_found, 0.00s, 51 B\n"
+        "retry 1 in 1.5s: 429 too many requests\n"
+        "run_command rg -n 'return null' src: ok, 0.02s, 113 B\n"
+        f"apply_patch {SERVICE}: ok, 0.04s, 14 B\n"
+        f"changed in the private copy: {SERVICE}\n"
+        "1 of 2 citations: lines were seen by the tools. That says that the lines were seen, "
+        "not that the claim is true.\n"
+        f"  {SERVICE}:99: the file exists, but no tool returned these lines\n"
+        "Loop: answered after 3 rounds\n"
+        "Fix: verified (the command fails before the change and passes after it)\n"
+        "round 3 · 14.4k tokens in (69% cached), 440 out\n"
+        "See the change with: codeagent diff 20260301-090000-abcde\n"
+        "Put it into your repository with: codeagent apply 20260301-090000-abcde\n"
+    )
+    assert out == answered_session()[-1]["answer"]
+
+
+def read_output() -> str:
+    return next(str(record["output"]) for record in answered_session() if record["type"] == "tool_output")
+
+
+def test_quiet_leaves_the_answer_and_the_two_facts() -> None:
+    out, err = plain(answered_session(), quiet=True)
+    assert out == answered_session()[-1]["answer"]
+    assert err == (
+        "Loop: answered after 3 rounds\nFix: verified (the command fails before the change and passes after it)\n"
+    )
+
+
+def test_verbose_shows_outputs_and_who_decided() -> None:
+    _, err = plain(answered_session(), verbose=True)
+    assert "    | 13\t        return null;\n" in err
+    assert "  allow by class: read-only\n" in err
+    assert "before the change: exit 1, 12 tests\n    | 1 failed, 11 passed\n" in err
+
+
+def test_a_turn_without_any_answer_says_both_facts_and_how_to_go_on() -> None:
+    log = Recorder()
+    log.start("q")
+    log.respond("so far: line 3")
+    log.end("round_limit", partial="so far: line 3\nand 4", exit_code=7)
+    out, err = plain(log.records)
+    assert out == ""
+    assert err.splitlines()[1:] == [
+        "Partial (written before the turn was stopped; not an answer):",
+        "  so far: line 3",
+        "  and 4",
+        "Loop: stopped at the round limit after 1 round",
+        "Fix: not verified (no verification was requested)",
+        "round 1 · 14.4k tokens in (69% cached), 440 out",
+        "Go on with: codeagent resume --session 20260301-090000-abcde (--max-rounds raises it)",
+    ]
+
+
+def test_what_no_person_decided_is_explained() -> None:
+    log = Recorder()
+    log.start("q")
+    log.call("c", "run_command", command="make")
+    reason = "no terminal to ask on; --approve contained would allow it"
+    log.add("approval_decided", call_id="c", decision="deny", by="no_terminal", reason=reason)
+    log.output("c", "error: denied: …", error_kind="denied")
+    _, err = plain(log.records)
+    assert f"  deny by no_terminal: {reason}\nrun_command make: denied, 0.01s, 18 B\n" in err
+
+
+def test_cost_is_shown_when_the_price_is_known() -> None:
+    _, err = plain(answered_session(), price=Price(input=2.0, output=8.0, cached_input=0.5))
+    # 4,400 fresh at 2, 10,000 cached at 0.5, 440 out at 8, per million
+    assert "round 3 · 14.4k tokens in (69% cached), 440 out · cost 0.0173\n" in err
+
+
+def test_slow_steps_are_said_once_off_a_terminal() -> None:
+    err = io.StringIO()
+    with Terminal(None, err, environ={}) as terminal:
+        terminal.steps("copying the repository", 0, 10)
+        time.sleep(0.55)
+        terminal.steps("copying the repository", 5, 10)
+        terminal.steps("copying the repository", 6, 10)
+        terminal.steps("copying the repository", 10, 10)
+    assert err.getvalue() == "copying the repository: 5 of 10 (50%)\n"
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_foreign_text_never_acts_off_a_terminal(verbose: bool) -> None:
+    _, err = plain(hostile_session(), verbose=verbose)
+    assert [one for one in err if not one.isprintable() and one not in "\n"] == []
+    assert "[/INST] [link=file:///x]a[/link] [bold\\x1b[31m\\x1b]8;;http://evil\\x07 \\u202e\\u2028 😀 你" in err
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize("columns", [20, 100])
+def test_foreign_text_never_acts_on_a_terminal(verbose: bool, columns: int) -> None:
+    with PtyScreen(columns) as pty:
+        with Terminal(pty.stream, pty.stream, verbose=verbose, environ=XTERM) as terminal:
+            for record in hostile_session():
+                terminal.record(record)
+                terminal.hint(TextDelta(HOSTILE))
+        left = OWN_SEQUENCES.sub("", pty.sent)
+    assert [one for one in left if not one.isprintable() and one not in "\r\n\t"] == []
+    assert "[/INST]" in left
+    assert "😀 你" in left or columns == 20  # a wrapped answer may break the line there
+
+
+def test_one_line_a_call_fills_in_as_it_runs_in_the_order_of_the_calls() -> None:
+    log = Recorder()
+    log.start("q")
+    log.respond()
+    log.call("a", "read_file", path="first.py", start_line=None, end_line=None)
+    log.call("b", "read_file", path="second.py", start_line=None, end_line=None)
+    log.output("b", "x" * 2_000, 700)
+    with PtyScreen(80) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
+        for record in log.records:
+            terminal.record(record)
+        running = pty.shown()
+        log.output("a", "error: file_not_found: no", 900, "file_not_found")
+        terminal.record(log.records[-1])
+        finished = pty.shown()
+    assert running[2:4] == [
+        "  read_file   first.py",
+        "  read_file   second.py                          0.70s   2.0 KB  ok",
+    ]
+    assert finished[2:4] == [
+        "  read_file   first.py                           0.90s     25 B  file_not_found",
+        "  read_file   second.py                          0.70s   2.0 KB  ok",
+    ]
+    assert "waiting for the model" in finished[4]
+
+
+def test_the_block_leaves_the_screen_and_the_two_facts_stand_under_the_answer() -> None:
+    with PtyScreen(100) as pty:
+        with Terminal(pty.stream, pty.stream, environ=XTERM) as terminal:
+            for record in answered_session():
+                terminal.record(record)
+        shown = pty.shown()
+    assert not [line for line in shown if "waiting for the model" in line]
+    answer = shown.index("Cause")
+    facts = shown.index("Loop: answered after 3 rounds")
+    assert answer < facts
+    assert shown[facts + 1] == "Fix: verified (the command fails before the change and passes after it)"
+    assert " Where  What" in "\n".join(shown)
+
+
+def test_wide_characters_keep_the_columns_aligned() -> None:
+    log = Recorder()
+    log.start("q")
+    for at, path in enumerate(("plain/path.py", "资料/用户服务.py", "한국어/😀.py", "资" * 80)):
+        log.call(str(at), "read_file", path=path, start_line=None, end_line=None)
+        log.output(str(at), "x")
+    with PtyScreen(80) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
+        for record in log.records:
+            terminal.record(record)
+        screen = pty.screen()
+    rows = [screen.buffer[row] for row in range(2, 6)]
+    sizes = [next(x for x in range(79) if row[x].data + row[x + 1].data + row[x + 2].data == "1 B") for row in rows]
+    assert len(set(sizes)) == 1
+
+
+def test_nothing_is_drawn_while_a_person_is_asked() -> None:
+    log = Recorder()
+    log.start("q")
+    log.call("a", "run_command", command="make")
+    log.add("approval_requested", call_id="a", command="make", **{"class": "ask"}, reason="unknown")
+    with PtyScreen(80) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
+        for record in log.records:
+            terminal.record(record)
+        before = pty.sent
+        terminal.note("a thread has something to say")
+        terminal.steps("starting the container", 1, 5)
+        time.sleep(0.25)
+        assert pty.sent == before
+        log.add("approval_decided", call_id="a", decision="allow", by="user", reason="")
+        terminal.record(log.records[-1])
+        assert "a thread has something to say" in pty.shown()[2]
+
+
+def test_streamed_text_is_previewed_and_a_retry_takes_it_back() -> None:
+    log = Recorder()
+    log.start("q")
+    with PtyScreen(80) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
+        for record in log.records:
+            terminal.record(record)
+        terminal.hint(TextDelta("The cache "))
+        terminal.hint(TextDelta("is asked first."))
+        time.sleep(0.25)
+        streaming = pty.shown()
+        terminal.hint(RetryNotice(1, "cut", 10))
+        time.sleep(0.25)
+        taken_back = pty.shown()
+    assert "  The cache is asked first." in streaming
+    assert "  The cache is asked first." not in taken_back
+
+
+def test_what_takes_long_turns_a_spinner_and_shows_progress() -> None:
+    with PtyScreen(80) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
+        terminal.steps("building the image", 3, 12)
+        time.sleep(0.8)
+        terminal.steps("building the image", 6, 12)
+        time.sleep(0.2)
+        spinning = pty.shown()
+        terminal.steps("building the image", 12, 12)
+        time.sleep(0.2)
+        over = pty.shown()
+    assert spinning[0][0] in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+    assert spinning[0][1:] == " building the image: 6 of 12 (50%)"
+    assert over == []
+
+
+@pytest.mark.parametrize("columns", ["0", "5", "1", "-3", "x", "100000"])
+@pytest.mark.parametrize("term", ["xterm", "dumb", ""])
+def test_no_width_and_no_terminal_is_too_strange(columns: str, term: str) -> None:
+    with PtyScreen(7, 3) as pty:
+        environ = {"TERM": term, "COLUMNS": columns}
+        with Terminal(pty.stream, pty.stream, environ=environ) as terminal:
+            for record in answered_session():
+                terminal.record(record)
+        sent = pty.sent
+    assert "Loop: answered after 3 rounds" in sent
+    assert ("\x1b" in sent) == (term == "xterm")
+
+
+@pytest.mark.parametrize("environ", [{"NO_COLOR": "1", "TERM": "xterm"}, {"TERM": "xterm"}])
+def test_colour_can_be_turned_off(environ: dict[str, str]) -> None:
+    with PtyScreen() as pty:
+        with Terminal(pty.stream, pty.stream, no_color="NO_COLOR" not in environ, environ=environ) as terminal:
+            for record in answered_session():
+                terminal.record(record)
+        sent = pty.sent
+    assert "m" not in {sequence[-1] for sequence in OWN_SEQUENCES.findall(sent)}
+
+
+def test_no_colour_off_a_terminal_even_when_forced() -> None:
+    err = io.StringIO()
+    with Terminal(err, err, environ={"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": "5"}) as terminal:
+        for record in answered_session():
+            terminal.record(record)
+    assert "\x1b" not in err.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+def test_an_encoding_that_lacks_a_character_gets_a_question_mark(encoding: str) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding=encoding)
+    with Terminal(stream, stream, environ={}) as terminal:
+        for record in hostile_session():
+            terminal.record(record)
+    stream.flush()
+    assert b"Loop: answered after 1 round" in raw.getvalue()
+
+
+def test_a_reader_of_progress_that_goes_away_does_not_stop_the_run() -> None:
+    script = (
+        "import sys; from codeagent.ui.terminal import Terminal; from tests.ui.records import answered_session\n"
+        "with Terminal(sys.stdout, sys.stderr) as t:\n"
+        "    for _ in range(300):\n        [t.record(r) for r in answered_session()[:-1]]\n"
+        "print('done')"
+    )
+    shell = f'{sys.executable} -c "$0" 2>&1 1>/dev/null | head -1; echo "${{PIPESTATUS[0]}}"'
+    ran = subprocess.run(["bash", "-c", shell, script], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.splitlines()[1:] == ["0"]
+
+
+def test_off_a_terminal_nothing_heavy_is_imported() -> None:
+    script = (
+        "import sys; from codeagent.ui.terminal import Terminal; from tests.ui.records import answered_session\n"
+        "with Terminal(sys.stdout, sys.stderr) as t:\n    [t.record(r) for r in answered_session()]\n"
+        "print({'rich', 'markdown_it', 'prompt_toolkit', 'openai', 'docker'} & set(sys.modules))"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.endswith("set()\n")

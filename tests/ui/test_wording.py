@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from codeagent.outcome import Outcome
+from codeagent.ui import wording
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_has_its_sentence_and_says_nothing_about_a_fix(outcome: Outcome) -> None:
+    line = wording.loop_line(outcome.value, 6)
+    assert line == f"Loop: {wording.LOOP[outcome]} after 6 rounds"
+    assert not {"verified", "correct", "success", "fixed"} & set(line.split())
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.ANSWERED])
+def test_every_early_end_says_how_to_go_on(outcome: Outcome) -> None:
+    first, *_ = wording.next_lines(outcome.value, "s1", changed=False, cited=False)
+    assert "--session s1" in first
+
+
+def test_the_two_facts() -> None:
+    assert wording.loop_line("answered", 6) == "Loop: answered after 6 rounds"
+    assert wording.loop_line("answered", 1) == "Loop: answered after 1 round"
+    assert wording.loop_line(None, 0) == "Loop: not started"
+    assert wording.fix_line({"status": "not_requested"}) == "Fix: not verified (no verification was requested)"
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        ("not_run", "Fix: not verified (no change to verify)"),
+        (
+            "not_reproduced",
+            "Fix: not verified (the command already passes on the untouched repository): no change to verify",
+        ),
+        ("failed", "Fix: verification failed (the command fails with the change applied): no change to verify"),
+        ("flaky", "Fix: not verified (repeated runs with the change disagree): no change to verify"),
+        (
+            "passed",
+            "Fix: verified (the command fails before the change and passes after it): no change to verify",
+        ),
+        ("someday", "Fix: not verified (someday): no change to verify"),
+    ],
+)
+def test_every_verification_status_has_its_sentence(status: str, line: str) -> None:
+    assert wording.fix_line({"status": status, "reason": "no change to verify"}) == line
+
+
+def test_changed_tests_stand_beside_the_verdict() -> None:
+    line = wording.fix_line({"status": "passed", "reason": "", "tests_modified": ["tests/test_a.py", "conftest.py"]})
+    assert line == (
+        "Fix: verified (the command fails before the change and passes after it); the change touches tests or their "
+        "configuration, judged with these restored: tests/test_a.py, conftest.py"
+    )
+
+
+def test_a_reason_with_braces_is_only_text() -> None:
+    assert wording.fix_line({"status": "not_run", "reason": "{0} {x}"}) == "Fix: not verified ({0} {x})"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.004, "0.00s"), (9.994, "9.99s"), (12.34, "12.3s"), (59.94, "59.9s"), (125, "2m05s"), (3725, "1h02m")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert wording.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 KB"), (150_000, "146 KB"), (5 << 30, "5.0 GB")]
+)
+def test_sizes(count: int, text: str) -> None:
+    assert wording.size(count) == text

@@ -60,7 +60,8 @@ def root_archive(script: Path, work: Path, steps: Steps, lock: int) -> Iterator[
     descriptor `lock`, so that it stays locked while anything still works in `work`, even if this process is killed.
     """
     work.mkdir(parents=True, exist_ok=True, mode=0o700)
-    command = ["sh", str(script), str(work), mirror()]
+    source = mirror()
+    command = ["sh", str(script), str(work), source]
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0:
         # In a mount namespace of its own, what debootstrap mounts goes away with it, even when it is killed.
         command = ["unshare", "--mount", *command]
@@ -81,18 +82,19 @@ def root_archive(script: Path, work: Path, steps: Steps, lock: int) -> Iterator[
         if build.stdout.peek(1):
             yield build.stdout
         code = build.wait()
-        reader.join(timeout=5)
-        if code != 0:
-            raise SandboxError(
-                f"Building the default image from Debian packages failed: {' / '.join(last) or f'exit code {code}'}",
-                f"Check that {mirror()} can be reached and that {work} has 2 GB free, then try again.",
-            )
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(build.pid, signal.SIGKILL)
-        build.stdout.close()
         build.wait()
+        reader.join()
+        build.stdout.close()
+        build.stderr.close()
         subprocess.run(["rm", "-rf", "--one-file-system", str(work / "root")], check=False)
+    if code != 0:
+        raise SandboxError(
+            f"Building the default image from Debian packages failed: {' / '.join(last) or f'exit code {code}'}",
+            f"Check that {source} can be reached and that {work} has 2 GB free, then try again.",
+        )
 
 
 def mirror() -> str:

@@ -315,7 +315,7 @@ class Terminal:
         if turn.thinking_since is not None:
             return [
                 *block,
-                self._spinning(f"{footer}{self._screen.dot}waiting for the model", turn.thinking_since, now),
+                self._spinning(f"waiting for the model{self._screen.dot}{footer}", turn.thinking_since, now),
             ]
         return [*block, [("  " + footer, "dim")]]
 

@@ -7,6 +7,7 @@ apply.c: base85 lines of zlib data, literal or delta). Nothing here touches a fi
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import re
 import zlib
@@ -44,7 +45,10 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """What happens to one file. A path is None where there is no file; modes are git's, 0o100644 and the like."""
+    """What happens to one file. A path is None where there is no file; modes are git's, 0o100644 and the like.
+
+    `old_blob` and `new_blob` are git's names of the contents (see `is_blob`), as far as the patch gives them.
+    """
 
     old_path: str | None
     new_path: str | None
@@ -54,6 +58,8 @@ class FilePatch:
     forward: Binary | None = None
     backward: Binary | None = None
     copied: bool = False
+    old_blob: str = ""
+    new_blob: str = ""
 
     @property
     def path(self) -> str:
@@ -115,7 +121,15 @@ def reverse(patch: FilePatch) -> FilePatch:
         forward=patch.backward,
         backward=patch.forward,
         copied=False,
+        old_blob=patch.new_blob,
+        new_blob=patch.old_blob,
     )
+
+
+def is_blob(content: bytes, blob: str) -> bool:
+    """Whether `blob`, whole or its beginning, is the name that git gives to this content (gitformat, "blob")."""
+    name = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    return bool(blob) and name.startswith(blob)
 
 
 # --- reading ---------------------------------------------------------------------------------------------
@@ -143,6 +157,7 @@ def _file(lines: Sequence[bytes]) -> FilePatch:
         forward=binaries[0] if binaries else None,
         backward=binaries[1] if len(binaries) > 1 else None,
         copied=b"copy to" in header,
+        **_blobs(header),
     )
 
 
@@ -224,6 +239,14 @@ def _modes(header: dict[bytes, bytes]) -> tuple[int | None, int | None]:
         return (int(kept, 8), int(kept, 8)) if kept else (None, None)
     except (ValueError, KeyError):
         raise PatchError("a mode in the patch is not a number") from None
+
+
+def _blobs(header: dict[bytes, bytes]) -> dict[str, str]:
+    match = re.match(rb"([0-9a-f]{7,40})\.\.([0-9a-f]{7,40})", header.get(b"index", b""))
+    if match is None:
+        return {}
+    old, new = (name.decode() if name.strip(b"0") else "" for name in match.groups())
+    return {"old_blob": old, "new_blob": new}
 
 
 def _hunks(lines: Sequence[bytes], name: str) -> Iterator[Hunk]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codeagent.patches import FilePatch, PatchError, apply, parse, reverse
+from codeagent.patches import FilePatch, PatchError, apply, is_blob, parse, reverse
 
 
 def git(folder: Path, *argv: str) -> bytes:
@@ -59,6 +59,8 @@ def test_what_git_wrote_gives_the_new_bytes_and_back(folder: Path, old: bytes, n
         return
     assert [apply(patch, old) for patch in patches] == [new]
     assert [apply(reverse(patch), new) for patch in patches] == [old]
+    assert [(is_blob(old, patch.old_blob), is_blob(new, patch.new_blob)) for patch in patches] == [(True, True)]
+    assert not is_blob(new, patches[0].old_blob)
 
 
 @pytest.mark.parametrize("name", ["plain.txt", "with blank.txt", 'übér\nline\t"q".txt', " lead", "a b/a b"])

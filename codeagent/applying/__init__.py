@@ -1,0 +1,1 @@
+"""The only part of the program that writes the user's repository: on `codeagent apply`, after showing what."""

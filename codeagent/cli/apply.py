@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ def add_parser(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "apply",
         help="apply that change to the real repository",
-        description="Applies what the agent changed in its private copy to the real repository, all of it or nothing.",
+        description="Applies what the agent changed in its private copy to the real repository: all or nothing.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         patches = [reverse(each) for each in reversed(parse(patch))] if args.reverse else parse(patch)
     except PatchError as error:
         raise UsageError(f"The stored diff cannot be read: {error}.", "Look at it with `codeagent diff`.") from None
-    with _unfriendly_errors(repo), opened_root(repo) as root:
+    with _in_sentences(repo), opened_root(repo) as root:
         made = plan(root, patches, merge=args.merge)
         if made.conflicts:
             return _refuse(made, args)
@@ -90,22 +92,16 @@ def _session(args: argparse.Namespace) -> tuple[Path, Path]:
     return folder, repo
 
 
-class _unfriendly_errors:  # noqa: N801 -- reads as a phrase where it is used
-    """An error of the file system while writing, as a sentence."""
-
-    def __init__(self, repo: Path) -> None:
-        self._repo = repo
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            what = error.strerror or str(error)
-            raise UsageError(
-                f"The change could not be written to {self._repo}: {what}; nothing was changed.",
-                "Check permissions and free space, then run it again.",
-            ) from error
+@contextmanager
+def _in_sentences(repo: Path) -> Iterator[None]:
+    """An error of the file system while reading or writing, as a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"The change could not be written to {repo}: {error.strerror or error}; nothing was changed.",
+            "Check permissions and free space, then run it again.",
+        ) from error
 
 
 def _refuse(made: Plan, args: argparse.Namespace) -> int:

@@ -1,0 +1,124 @@
+"""What the page says, read as HTML; what it does in a browser is in test_report_browser.py."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+from codeagent.ui.report import render_html
+from codeagent.ui.report.cited import cited_lines
+from tests.ui.records import HOSTILE, SERVICE, Recorder, answered_session, citation, hostile_session
+
+ALLOWED_TAGS = set(
+    "html head meta title style body main header section article p span dl div dt dd h1 h2 h3 blockquote details "
+    "summary pre code table thead tbody tr th td button input b a noscript script strong em s ul ol li hr br".split()
+)
+
+
+class Elements(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[tuple[str, str]] = set()
+        self.texts: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update((name, value or "") for name, value in attrs)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_a_hostile_session_adds_no_element_and_no_attribute_of_its_own() -> None:
+    page = Elements(render_html(hostile_session(), f"+{HOSTILE}".encode("utf-8", "surrogateescape")))
+    assert page.tags <= ALLOWED_TAGS
+    names = {name for name, _ in page.attributes}
+    assert {name for name in names if name.startswith("on") or name in ("src", "style", "srcset")} == set()
+    assert {value for name, value in page.attributes if name == "href"} <= {"#cite-1-0", "#cite-1-1"}
+
+
+def test_the_page_refers_to_nothing_outside_itself() -> None:
+    html = render_html(answered_session())
+    markup = re.sub(r"<script type=\"application/json\".*?</script>", "", html, flags=re.DOTALL)
+    assert not re.findall(r"(?:src|href)\s*=\s*[\"'](?!#)|url\(|@import|https?:", markup)
+
+
+def test_the_rows_in_the_page_cannot_end_their_script_element() -> None:
+    html = render_html(hostile_session())
+    rows = re.findall(r'<script type="application/json" id="rows">(.*?)</script>', html, flags=re.DOTALL)
+    assert len(rows) == 1
+    assert not {"<", ">", "&"} & set(rows[0])
+    assert [row[1] for row in json.loads(rows[0])][:2] == ["question", "model response"]
+
+
+def test_the_answer_its_citations_and_the_lines_that_the_model_saw() -> None:
+    html = render_html(answered_session())
+    assert f'<code><a class="cite seen" href="#cite-1-0">{SERVICE}:12-13</a></code>' in html
+    assert f'<a class="cite unseen" href="#cite-1-1">{SERVICE}:99</a>.' in html
+    assert "<pre>    12      if (cached == null) {\n    13          return null;</pre>" in html
+    assert "No output of a tool shows these lines." in html
+    assert "1 of 2 citations: lines were seen by the tools." in html
+
+
+def test_both_facts_stand_apart_and_both_outputs_of_the_verification_are_there() -> None:
+    html = render_html(answered_session())
+    assert '<p class="fact ">Loop: answered after 3 rounds</p>' in html
+    assert '<p class="fact good">Fix: verified (the command fails before the change and passes after it)</p>' in html
+    assert "1 failed, 11 passed" in html
+    assert "exit 0, 1.83s, 12 tests, 1 run" in html
+
+
+def test_a_diff_is_shown_to_the_byte_and_marked_by_line() -> None:
+    html = render_html(answered_session(), b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-caf\xe9 <b>\n+\xe4\xbd\xa0\n same\n")
+    assert '<span class="del">-caf\\xe9 &lt;b&gt;</span>\n<span class="add">+你</span>\n same\n' in html
+
+
+def test_a_session_that_was_cut_off_is_told_as_far_as_it_went() -> None:
+    html = render_html(answered_session()[:4])
+    assert "This turn has no recorded end." in html
+    rows = json.loads(re.findall(r'id="rows">(.*?)</script>', html, flags=re.DOTALL)[0])
+    assert [row[7] for row in rows if row[1] == "read_file"] == ["no output"]
+
+
+def test_nothing_at_all_still_gives_a_page() -> None:
+    assert "<title>session — codeagent</title>" in render_html([])
+
+
+def test_records_of_a_wrong_shape_do_not_stop_the_page() -> None:
+    odd: list[dict[str, object]] = [
+        {"type": "turn_started", "message": None, "turn": "x", "time": 5},
+        {"type": "tool_output", "call_id": None, "duration_ms": "soon", "output": 7},
+        {"type": "model_response", "usage": None, "text": None},
+        {"type": "approval_decided"},
+        {"type": "turn_ended", "outcome": "someday", "citations": ["x", 5], "answer": "a", "usage": None},
+        {"type": 5},
+        {},
+    ]
+    assert "Loop: someday after 0 rounds" in render_html(odd)
+
+
+def test_texts_beyond_the_limit_are_counted_not_embedded() -> None:
+    log = Recorder()
+    log.start("big")
+    for number in range(30):
+        log.call(f"c{number}", "run_command", command="cat big")
+        log.output(f"c{number}", "x" * (2 << 20))
+    html = render_html(log.records)
+    assert len(html) < 50 << 20
+    assert "texts were left out of this page." in html
+
+
+def test_lines_are_found_in_numbered_and_in_searched_output() -> None:
+    outputs = {
+        "read": ("read_file", "a/b.py: lines 1-3 of 3\n1\tone\n 2\ttwo\n3\tthree"),
+        "grep": ("run_command", "exit code 0\na/b.py:7:seven: 7\n./a/b.py:8:eight\nother.py:9:nine\na/b.py-6-six"),
+    }
+    assert cited_lines(citation("a/b.py", 2, 3, calls=("read",)), outputs) == [(2, "two"), (3, "three")]
+    assert cited_lines(citation("a/b.py", 6, 9, calls=("grep", "gone")), outputs) == [
+        (6, "six"),
+        (7, "seven: 7"),
+        (8, "eight"),
+    ]

@@ -101,6 +101,8 @@ class Context:
         if len(items) < self._seen:
             self._rebuild(items)
         for item in items[self._seen :]:
+            if isinstance(item, ToolOutput):  # an id that the server used before, in rounds since summarised
+                self._replaced.pop(item.call_id, None)
             self._view.append(self._shown(item))
             self._view_bytes += _item_bytes(self._view[-1])
         self._seen = len(items)

@@ -75,6 +75,7 @@ class _Reader:
         self._retype = retype
         self._parts: list[_Response | UserMessage] = []
         self._by_call: dict[str, _Response] = {}
+        self._names: dict[str, str] = {}  # an id as the log has it, to the id here; where one repeats, the newest
         self._choices = {"repo": "", "provider": "", "model": "", "image": ""}
         self._turn = self._round = 0
         self._message = ""
@@ -145,10 +146,13 @@ class _Reader:
         api = _text(record, "api") or _api_of(raw)
         provider = _text(record, "provider") or self._choices["provider"]
         model = _text(record, "model") or self._choices["model"]
-        response = _Response(list(self._adopted(self._retype(api, provider, model, raw))))
+        items = self._retype(api, provider, model, raw)
+        response = _Response(list(self._adopted(items)))
         self._parts.append(response)
-        for call in response.calls:
+        came = [item.call_id for item in items if isinstance(item, ToolCall)]
+        for call, call_id in reversed(list(zip(response.calls, came, strict=True))):
             self._by_call[call.call_id] = response
+            self._names[call_id] = call.call_id
 
     def _adopted(self, items: Sequence[Item]) -> Sequence[Item]:
         """The same ids that the calls had when they were carried out; nearly always those that they came with."""
@@ -164,12 +168,15 @@ class _Reader:
             return
         call = response.calls[response.announced]
         response.announced += 1
-        if call.call_id != call_id and call_id not in self._by_call:
-            response.items[response.items.index(call)] = replace(call, call_id=call_id)
-            self._by_call[call_id] = self._by_call.pop(call.call_id)
+        if call_id in self._by_call:
+            self._names[call_id] = call.call_id
+            return
+        response.items[response.items.index(call)] = replace(call, call_id=call_id)
+        self._by_call[call_id] = self._by_call.pop(call.call_id)
 
     def _add_output(self, record: Record) -> None:
         call_id = _text(record, "call_id")
+        call_id = self._names.get(call_id, call_id)
         response = self._by_call.get(call_id)
         if response is None:
             self._orphans += 1

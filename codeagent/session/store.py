@@ -30,6 +30,7 @@ from codeagent.session.log import Log
 from codeagent.session.storage import storage_error, writing
 
 EVENTS = "events.jsonl"
+DIFF = "diff.patch"
 _LOCK = "lock"
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
 _LOCK_TRIES = 4  # somebody who only looks whether a session is live holds its lock for microseconds
@@ -111,7 +112,7 @@ class Session:
 
     @property
     def diff_file(self) -> Path:
-        return self.folder / "diff.patch"
+        return self.folder / DIFF
 
     @property
     def outputs(self) -> Path:

@@ -148,6 +148,13 @@ def test_ids_that_a_server_repeats_are_told_apart_as_they_were_when_the_calls_ra
     assert outputs == [ToolOutput("call_0", "one"), ToolOutput("call_0_2", "two")]
 
 
+def test_an_id_used_again_after_its_first_round_was_summarised_belongs_to_the_newest_call() -> None:
+    again = [response(call("call_0")), named("call_0")]
+    history = rebuild([STARTED, ASKED, *again, output("call_0", "one"), *again, output("call_0", "two")], retype)
+    assert [item.text for item in history.items if isinstance(item, ToolOutput)] == ["one", "two"]
+    assert history.interrupted_calls == ()
+
+
 def test_the_last_compaction_and_all_cleared_calls_are_kept() -> None:
     history = rebuild(
         [

@@ -1,0 +1,202 @@
+"""`codeagent sessions`: list, show, export and delete what is stored."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from codeagent.session.catalogue import Overview
+
+EXAMPLES = """\
+examples:
+  codeagent sessions list
+  codeagent sessions show k3f9x
+  codeagent sessions export k3f9x --html report.html
+  codeagent sessions delete 20260301-101500-k3f9x
+
+A session is named by its id, or by a part that its id begins or ends with. Without one, show and export mean the
+latest finished session of the repository of the current directory.
+"""
+
+Parser = argparse.ArgumentParser
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    parser = _parser(subparsers, "sessions", "list, show, export and delete stored sessions")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = _parser(actions, "list", "one line a session, the newest first")
+    listing.add_argument("--repo", metavar="PATH", type=Path, help="only those of this repository")
+    listing.add_argument("--limit", metavar="N", type=int, default=50, help="at most N (50); 0 shows all")
+    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    show = _parser(actions, "show", "the trace: calls, approvals, outputs and timings")
+    show.add_argument("id", metavar="ID", nargs="?")
+    show.add_argument("--full", action="store_true", help="whole texts instead of their first lines")
+    show.add_argument("--json", action="store_true", help="one JSON object: calls paired with their outputs")
+    export = _parser(actions, "export", "a file to pass on; what looks like a key is removed")
+    export.add_argument("id", metavar="ID", nargs="?")
+    form = export.add_mutually_exclusive_group(required=True)
+    form.add_argument("--html", metavar="FILE", help="one self-contained page")
+    form.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="one document (default: stdout)")
+    form.add_argument("--json", metavar="FILE", nargs="?", const="-", help="one event a line (default: stdout)")
+    delete = _parser(actions, "delete", "remove sessions for good")
+    delete.add_argument("ids", metavar="ID", nargs="+")
+    for action in (listing, show, export, delete):
+        action.add_argument("--verbose", action="store_true", help="stack traces of errors")
+    parser.set_defaults(run=run)
+
+
+def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str) -> Parser:
+    return subparsers.add_parser(
+        name,
+        help=line,
+        description=f"{line[0].upper()}{line[1:]}.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0; UsageError and StorageError leave it."""
+    actions = {"list": _list, "show": _show, "export": _export, "delete": _delete}
+    actions[args.action](args)
+    return 0
+
+
+def chosen(ref: str | None) -> Path:
+    """The folder of the session that an optional ID on the command line means. Raises UsageError."""
+    from codeagent import paths
+    from codeagent.cli.repository import repository
+    from codeagent.session.catalogue import find
+
+    return find(paths.state_dir(), ref=ref, repo=None if ref is not None else repository(None))
+
+
+def _list(args: argparse.Namespace) -> None:
+    from codeagent import paths
+    from codeagent.cli.repository import repository
+    from codeagent.session.catalogue import overviews
+
+    repo = str(repository(args.repo)) if args.repo is not None else None
+    found: list[Overview] = []
+    for overview in overviews(paths.state_dir()):
+        if repo in (None, overview.repo):
+            found.append(overview)
+        if len(found) == args.limit:
+            break
+    if args.json:
+        for overview in found:
+            print(json.dumps(_as_json(overview)))
+    elif found:
+        _print_table([_cells(overview) for overview in found])
+    else:
+        print("No session is stored yet; `codeagent ask` starts one.", file=sys.stderr)
+
+
+def _as_json(overview: Overview) -> dict[str, Any]:
+    return {
+        "id": overview.id,
+        "question": overview.question,
+        "repo": overview.repo,
+        "provider": overview.provider,
+        "model": overview.model,
+        "started": overview.started,
+        "changed": overview.changed,
+        "turns": overview.turns,
+        "outcome": overview.outcome,
+        "verification": overview.verification,
+        "size": overview.size,
+        "pid": overview.holder,
+        "problem": overview.problem or None,
+    }
+
+
+_TITLES = ("ID", "AGE", "SIZE", "LOOP", "FIX", "REPOSITORY", "QUESTION")
+
+
+def _cells(overview: Overview) -> tuple[str, ...]:
+    from codeagent.session.catalogue import age
+
+    if overview.problem:
+        return (overview.id, age(overview.changed), _size(overview.size), f"({overview.problem})", "", "", "")
+    loop = "running" if overview.holder is not None else overview.outcome or "not ended"
+    return (
+        overview.id,
+        age(overview.changed),
+        _size(overview.size),
+        loop,
+        overview.verification.replace("_", " "),
+        overview.repo,
+        overview.question,
+    )
+
+
+def _size(size: int) -> str:
+    return f"{size / 1024:.0f} KB" if size < 1_000_000 else f"{size / (1 << 20):.1f} MB"
+
+
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Aligned columns; on a terminal each line is cut to its width, elsewhere nothing is."""
+    import os
+
+    from codeagent.ui.inert import cells, cut, inert_line, padded
+    from codeagent.ui.streams import on_terminal, width_of
+
+    table = [_TITLES, *(tuple(inert_line(cell) for cell in row) for row in rows)]
+    widths = [max(cells(row[column]) for row in table) for column in range(len(_TITLES) - 1)]
+    width = width_of(sys.stdout, os.environ) if on_terminal(sys.stdout) else None
+    if width is not None:
+        widths[5] = min(widths[5], 24)
+    for row in table:
+        shown = [padded(cell, size) for cell, size in zip(row, widths, strict=False)]
+        line = "  ".join([*shown, row[-1]]).rstrip()
+        print(line if width is None else cut(line, width))
+
+
+def _show(args: argparse.Namespace) -> None:
+    from codeagent.session.log import Log
+    from codeagent.session.store import EVENTS, check_readable
+
+    folder = chosen(args.id)
+    check_readable(folder)
+    log = Log(folder / EVENTS)
+    if args.json:
+        from codeagent.session.trace import paired
+
+        print(json.dumps(paired(log)))
+    else:
+        from codeagent.session.tell import trace
+        from codeagent.ui.report.story import read_story
+
+        for line in trace(read_story(log), full=args.full):
+            print(line)
+    _tell_damage(log.damaged)
+
+
+def _export(args: argparse.Namespace) -> None:
+    from codeagent.session.export import export
+    from codeagent.session.store import check_readable
+
+    folder = chosen(args.id)
+    check_readable(folder)
+    form = next(name for name in ("html", "markdown", "json") if getattr(args, name) is not None)
+    damaged = export(folder, form, getattr(args, form))
+    _tell_damage(damaged)
+
+
+def _delete(args: argparse.Namespace) -> None:
+    from codeagent.session.store import delete
+
+    for folder in [chosen(ref) for ref in args.ids]:  # all are found before the first is gone
+        delete(folder)
+        print(f"deleted {folder.name}", file=sys.stderr)
+
+
+def _tell_damage(lines: int) -> None:
+    if lines:
+        print(f"{lines} unreadable line(s) of the log were left out; the file is as it was.", file=sys.stderr)

@@ -1,0 +1,163 @@
+"""Finds stored sessions and says of each, without reading the whole of it, what it was about and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from codeagent.errors import UsageError
+from codeagent.events import LOG_FORMAT
+from codeagent.session.journal import Record
+from codeagent.session.log import Log, last_of
+from codeagent.session.store import EVENTS, holder, sessions_dir
+
+_HEAD_LINES = 50  # the first question stands among the first events
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One line of a list.
+
+    `started` is as stored, `changed` is when the log was last written; `size` in bytes; `holder` is the pid of the
+    process that uses the session now. `outcome` is that of the last turn, None when it did not end; `problem`
+    says why nothing is known.
+    """
+
+    id: str
+    folder: Path
+    question: str = ""
+    repo: str = ""
+    provider: str = ""
+    model: str = ""
+    started: str = ""
+    changed: str = ""
+    turns: int = 0
+    outcome: str | None = None
+    verification: str = "not_requested"
+    size: int = 0
+    holder: int | None = None
+    problem: str = ""
+
+
+def overviews(state_dir: Path) -> Iterator[Overview]:
+    """All stored sessions, the newest first."""
+    with suppress(OSError):
+        for folder in sorted(sessions_dir(state_dir).iterdir(), key=lambda folder: folder.name, reverse=True):
+            if folder.is_dir():
+                yield overview(folder)
+
+
+def overview(folder: Path) -> Overview:
+    """Never raises: what cannot be read is said in `problem`."""
+    file = folder / EVENTS
+    facts: dict[str, Any] = {"size": _size(folder), "holder": holder(folder), "changed": _changed(file)}
+    try:
+        head = list(islice(Log(file), _HEAD_LINES))
+    except OSError as error:
+        return Overview(folder.name, folder, problem=error.strerror or "unreadable", **facts)
+    if not head:
+        return Overview(folder.name, folder, problem="no readable event", **facts)
+    if isinstance(head[0].get("format"), int) and head[0]["format"] > LOG_FORMAT:
+        return Overview(folder.name, folder, problem="written by a newer codeagent", **facts)
+    started = next((record for record in head if record["type"] == "session_started"), head[0])
+    asked = next((record for record in head if record["type"] == "turn_started"), {})
+    choices = last_of(file, "session_resumed") or started
+    newest = last_of(file, "turn_started") or asked
+    ended = last_of(file, "turn_ended")
+    turns = newest["turn"] if isinstance(newest.get("turn"), int) else 0
+    if ended is not None and ended.get("turn") == turns:
+        facts |= {"outcome": _text(ended, "outcome") or None, "verification": _status(ended)}
+    return Overview(
+        folder.name,
+        folder,
+        question=_text(asked, "message"),
+        repo=_text(choices, "repo"),
+        provider=_text(choices, "provider"),
+        model=_text(choices, "model"),
+        started=_text(started, "time"),
+        turns=turns,
+        **facts,
+    )
+
+
+def find(state_dir: Path, *, repo: Path | None = None, ref: str | None = None) -> Path:
+    """The folder of the session that a user means.
+
+    With `ref`: the one whose id begins or ends with it. Without: the latest of `repo` that a turn was started in
+    and that no process uses now. Raises UsageError.
+    """
+    return _named(state_dir, ref) if ref is not None else _latest(state_dir, repo)
+
+
+def _named(state_dir: Path, ref: str) -> Path:
+    remedy = "`codeagent sessions list` shows what is stored."
+    parent = sessions_dir(state_dir)
+    if not ref.strip() or "/" in ref or ref in (".", ".."):
+        raise UsageError(f"{ref!r} is no session id.", remedy)
+    names: list[str] = []
+    with suppress(OSError):
+        names = sorted(folder.name for folder in parent.iterdir() if folder.is_dir())
+    if ref in names:
+        return parent / ref
+    matching = [name for name in names if name.startswith(ref) or name.endswith(ref)]
+    if len(matching) == 1:
+        return parent / matching[0]
+    if matching:
+        listed = ", ".join(matching[-4:])
+        raise UsageError(f"{ref!r} could be {len(matching)} sessions: {listed}.", "Give more of the id.")
+    raise UsageError(f"There is no session {ref!r}.", remedy)
+
+
+def _latest(state_dir: Path, repo: Path | None) -> Path:
+    for candidate in overviews(state_dir):
+        wanted = repo is None or candidate.repo == str(repo)
+        if wanted and candidate.turns > 0 and candidate.holder is None and not candidate.problem:
+            return candidate.folder
+    of_repo = f" of {repo}" if repo is not None else ""
+    raise UsageError(
+        f"There is no finished session{of_repo}.",
+        "Start one with `codeagent ask`, or name one that `codeagent sessions list` shows.",
+    )
+
+
+def age(changed: str) -> str:
+    """How long ago, in one unit."""
+    try:
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(changed)).total_seconds()
+    except (ValueError, TypeError):
+        return "?"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds // size:.0f} {unit}"
+    return "now"
+
+
+def _changed(file: Path) -> str:
+    with suppress(OSError):
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return ""
+
+
+def _size(folder: Path) -> int:
+    size = 0
+    with suppress(OSError):
+        for path in folder.rglob("*"):
+            with suppress(OSError):
+                size += path.lstat().st_size if path.is_file() else 0
+    return size
+
+
+def _status(ended: Record) -> str:
+    verification = ended.get("verification")
+    status = verification.get("status") if isinstance(verification, dict) else None
+    return status if isinstance(status, str) else "not_requested"
+
+
+def _text(record: Record, name: str) -> str:
+    value = record.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,136 @@
+"""A session told as text: the trace on a terminal, and Markdown to pass on. Foreign text is made inert."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from codeagent.ui import wording
+from codeagent.ui.inert import inert, inert_line
+from codeagent.ui.report.story import Row, Story, StoryTurn
+
+_PREVIEW_LINES = 6
+_PREVIEW_WIDTH = 200
+_ALWAYS = ("approval", "a person was asked")
+"""What is short and what a reader of a trace looks for."""
+
+
+def trace(story: Story, *, full: bool) -> Iterator[str]:
+    """The lines of `sessions show`. Without `full`, long texts are shown by their first lines."""
+    yield from _facts(story)
+    for turn in story.turns:
+        yield ""
+        yield f"Turn {turn.number}: {inert_line(turn.question)}"
+        for row in _rows_of(story, turn):
+            yield _line(row)
+            for label, text in row.bodies:
+                yield from _body(label, text, full)
+        yield from _end(turn)
+
+
+def _facts(story: Story) -> Iterator[str]:
+    session = story.session
+    yield f"Session {_of(session, 'session_id')}, started {_of(session, 'time')}, codeagent {_of(session, 'version')}"
+    yield f"Repository {_of(session, 'repo')}, image {_of(session, 'image')}"
+    yield f"Model {_of(session, 'provider')}/{_of(session, 'model')}"
+
+
+def _rows_of(story: Story, turn: StoryTurn) -> list[Row]:
+    return [row for row in story.rows if row.turn == turn.number and row.title not in ("question", "turn ended")]
+
+
+def _line(row: Row) -> str:
+    """For example `  +1.32 s  round 2  read_file src/a.py 1-40  ok in 12 ms  (call_1)`."""
+    parts = [
+        f"+{row.at / 1000:.2f} s",
+        f"round {row.round}" if row.round else "",
+        f"{row.title} {row.detail}".strip(),
+    ]
+    took = f" in {row.took:,} ms" if row.took else ""
+    parts += [f"{row.status}{took}".strip(), f"({inert_line(row.call_id)})" if row.call_id else ""]
+    return "  " + "  ".join(part for part in parts if part)
+
+
+def _body(label: str, text: str, full: bool) -> Iterator[str]:
+    lines = text.rstrip("\n").split("\n")
+    if label in _ALWAYS:
+        yield f"      {label}: {inert_line(text)}"
+        return
+    if label == "arguments" and not full:
+        return
+    shown = lines if full else [line[:_PREVIEW_WIDTH] for line in lines[:_PREVIEW_LINES]]
+    yield f"      {label}:"
+    yield from (f"        {line}" for line in shown)
+    if len(lines) > len(shown):
+        yield f"        ({len(lines) - len(shown)} more lines; --full shows them)"
+
+
+def _end(turn: StoryTurn) -> Iterator[str]:
+    ended = turn.ended
+    if ended is None:
+        yield "Loop: did not end (still running, or killed)"
+        return
+    for name in ("answer", "partial"):
+        if isinstance(text := ended.get(name), str):
+            yield f"{'Answer' if name == 'answer' else 'Partial answer'}:"
+            yield from (f"  {line}" for line in inert(text).split("\n"))
+    yield from _ending_lines(ended)
+
+
+def _ending_lines(ended: Mapping[str, Any]) -> Iterator[str]:
+    outcome, rounds, verification = ended.get("outcome"), ended.get("rounds"), ended.get("verification")
+    yield wording.loop_line(outcome if isinstance(outcome, str) else None, rounds if isinstance(rounds, int) else 0)
+    yield wording.fix_line(verification if isinstance(verification, dict) else {})
+
+
+def markdown(story: Story, diff: bytes | None) -> str:
+    """The session as one Markdown document; foreign text stands in code blocks that it cannot close."""
+    title = escape(inert_line(story.turns[0].question), quote=False) if story.turns else "Session"
+    parts = [f"# {title}", "\n".join(_list_of_facts(story))]
+    for turn in story.turns:
+        parts += list(_markdown_turn(story, turn))
+    if diff:
+        parts += ["## What was changed", _fenced(inert(diff.decode("utf-8", "replace")), "diff")]
+    return "\n\n".join(parts) + "\n"
+
+
+def _list_of_facts(story: Story) -> Iterator[str]:
+    for title, name in (("Session", "session_id"), ("Repository", "repo"), ("Model", "model"), ("Started", "time")):
+        yield f"- {title}: {_code(_of(story.session, name))}"
+
+
+def _markdown_turn(story: Story, turn: StoryTurn) -> Iterator[str]:
+    yield f"## Turn {turn.number}"
+    yield _fenced(inert(turn.question))
+    ended = turn.ended or {}
+    for name, title in (("answer", "### Answer"), ("partial", "### Partial answer")):
+        if isinstance(text := ended.get(name), str):
+            yield title
+            yield inert(text)  # the model writes Markdown; whoever renders the document keeps HTML out
+    if ended:
+        yield "\n".join(f"- {line}" for line in _ending_lines(ended))
+    yield "### What was done"
+    for row in _rows_of(story, turn):
+        yield f"- {_code(_line(row).strip())}"
+        for label, text in row.bodies:
+            yield f"{label}:"
+            yield _fenced(text)
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """A code block whose fence is longer than any in the text."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _code(text: str) -> str:
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    ticks = "`" * (longest + 1)
+    return f"{ticks} {text} {ticks}" if longest else f"{ticks}{text}{ticks}"
+
+
+def _of(record: Mapping[str, Any], name: str) -> str:
+    return inert_line(str(record.get(name) or "unknown"))

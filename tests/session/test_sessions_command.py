@@ -1,0 +1,260 @@
+"""`codeagent sessions`, run as its user runs it, over sessions that the real journal wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codeagent.cli.main import run
+from codeagent.events import SessionStarted, TurnStarted
+from codeagent.session.store import EVENTS, Session
+from tests.session.samples import answered, ended
+
+KEY = "sk-proj-0123456789abcdefghijklmnop"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CODEAGENT_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def test_list_says_what_each_session_was_about_and_how_it_ended(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = answered(state), answered(state, question="second\n\x1b[2J [bold]")
+    assert run(["sessions", "list"]) == 0
+    out = capsys.readouterr().out
+    told = {line.split()[0]: re.split(r"  +", line)[3:] for line in out.splitlines()}
+    assert told == {
+        "ID": ["LOOP", "FIX", "REPOSITORY", "QUESTION"],
+        first.id: ["answered", "not requested", "/src/shop", "why null?"],
+        second.id: ["answered", "not requested", "/src/shop", r"second\n\x1b[2J [bold]"],
+    }
+
+
+def test_list_as_json_has_the_same_facts_one_object_a_line(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = answered(state)
+    run(["sessions", "list", "--json"])
+    (line,) = capsys.readouterr().out.splitlines()
+    listed = json.loads(line)
+    assert listed | {"started": "", "changed": "", "size": 0} == {
+        "id": session.id,
+        "question": "why null?",
+        "repo": "/src/shop",
+        "provider": "openai",
+        "model": "gpt-5.6",
+        "started": "",
+        "changed": "",
+        "turns": 1,
+        "outcome": "answered",
+        "verification": "not_requested",
+        "size": 0,
+        "pid": None,
+        "problem": None,
+    }
+    assert listed["size"] > 1_000
+
+
+def test_list_survives_sessions_that_cannot_be_read(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answered(state)
+    for name, content in (("a", b""), ("b", b"\0" * 99), ("c", b'{"type":"session_started","format":9}\n')):
+        (state / "sessions" / name).mkdir()
+        (state / "sessions" / name / EVENTS).write_bytes(content)
+    (state / "sessions" / "d" / EVENTS).mkdir(parents=True)
+    assert run(["sessions", "list", "--json"]) == 0
+    problems = {entry["id"]: entry["problem"] for entry in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert list(problems.values())[:4] == [
+        "Is a directory",
+        "written by a newer codeagent",
+        "no readable event",
+        "no readable event",
+    ]
+
+
+def test_a_running_session_is_listed_as_running(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Session.create(state) as session:
+        session.emit(SessionStarted("/r", "m", "p", "i", "v"))
+        session.emit(TurnStarted("now"))
+        run(["sessions", "list"])
+    assert "  running  " in capsys.readouterr().out
+
+
+def test_list_without_sessions_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sessions", "list"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "No session is stored yet; `codeagent ask` starts one.\n"
+
+
+def test_show_pairs_calls_with_approvals_and_outputs(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = answered(state, question="why \x1b]0;x\x07?", output="".join(f"{n}\tline\n" for n in range(1, 41)))
+    assert run(["sessions", "show", session.id[-5:]]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    told = [line.partition(" s  ")[2] if line.startswith("  +") else line for line in out.splitlines()]
+    assert told[4:] == [
+        r"Turn 1: why \x1b]0;x\x07?",
+        "round 1  model response 900 tokens in (300 cached), 40 out  completed",
+        "round 1  read_file a.py  ok in 3 ms  (c1)",
+        "      output, as the model saw it:",
+        *(f"        {n}\tline" for n in range(1, 7)),
+        "        (34 more lines; --full shows them)",
+        "round 1  run_command rm build  ok in 12 ms  (c2)",
+        "      a person was asked: ask: rm writes",
+        "      approval: allow by user",
+        "      output, as the model saw it:",
+        "        exit code 0, 12 ms",
+        told[20],
+        "      text:",
+        "        Because of a.py:1.",
+        "Answer:",
+        "  Because of a.py:1.",
+        "Loop: answered after 2 rounds",
+        "Fix: not verified (no verification was requested)",
+    ]
+
+
+def test_show_full_leaves_nothing_out(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = answered(state, output="".join(f"{n}\tline\n" for n in range(1, 41)))
+    run(["sessions", "show", session.id, "--full"])
+    out = capsys.readouterr().out
+    assert "        40\tline" in out
+    assert "--full" not in out
+
+
+def test_show_as_json_pairs_by_id(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = answered(state)
+    run(["sessions", "show", session.id, "--json"])
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["session"]["session_id"] == session.id
+    (turn,) = shown["turns"]
+    assert (turn["turn"], turn["message"], turn["ended"]["outcome"]) == (1, "why null?", "answered")
+    assert [
+        (call["call_id"], [a["type"] for a in call["approvals"]], call["output"]["status"]) for call in turn["calls"]
+    ] == [("c1", [], "ok"), ("c2", ["approval_requested", "approval_decided"], "ok")]
+    assert [event["type"] for event in turn["events"]] == ["model_response", "model_response"]
+
+
+def test_show_without_id_means_the_latest_finished_session_of_the_repository_here(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = tmp_path / "shop"
+    (here / ".git").mkdir(parents=True)
+    (here / "src").mkdir()
+    monkeypatch.chdir(here / "src")
+    answered(state, question="older", repo=str(here))
+    answered(state, question="elsewhere", repo="/other")
+    with Session.create(state) as live:
+        live.journal.turn = 1
+        live.emit(SessionStarted(str(here), "m", "p", "i", "v"))
+        live.emit(TurnStarted("live"))
+        assert run(["sessions", "show"]) == 0
+    assert "Turn 1: older" in capsys.readouterr().out
+
+
+def test_nothing_finished_here_is_an_error_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["sessions", "show"]) == 2
+    assert capsys.readouterr().err == (
+        f"codeagent: error: There is no finished session of {tmp_path}.\n"
+        "Start one with `codeagent ask`, or name one that `codeagent sessions list` shows.\n"
+    )
+
+
+def test_export_removes_key_shapes_and_keeps_opaque_payloads(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Session.create(state) as session:
+        session.journal.turn = 1
+        session.emit(SessionStarted("/r", "m", "p", "i", "v"))
+        session.emit(TurnStarted(f"is {KEY} a key?"))
+        from codeagent.events import ModelResponse
+
+        payload = {"type": "reasoning", "id": "rs_1", "encrypted_content": KEY, "summary": [{"text": KEY}]}
+        session.emit(ModelResponse("completed", "completed", {}, "", [payload], "responses", "p", "m"))
+        session.emit(ended("answered", f"token={KEY}"))
+        session.save_diff(f"+key = {KEY}\n".encode())
+    run(["sessions", "export", session.id, "--json"])
+    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    removed = "[looks like a key: removed]"
+    assert records[1]["message"] == f"is {removed} a key?"
+    assert records[2]["items"] == [
+        {"type": "reasoning", "id": "rs_1", "encrypted_content": KEY, "summary": [{"text": removed}]}
+    ]
+    assert records[3]["answer"] == f"token={removed}"
+    for form in ("--markdown", "--html"):
+        file = state / f"report{form}"
+        assert run(["sessions", "export", session.id, form, str(file)]) == 0
+        assert KEY not in file.read_text()
+        assert removed in file.read_text()
+    assert KEY in (session.folder / EVENTS).read_text()  # the log itself is not edited
+
+
+def test_markdown_keeps_foreign_text_inside_its_blocks(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = answered(state, question="<script>x</script>", output="```\n# not a heading\n````\n")
+    run(["sessions", "export", session.id, "--markdown"])
+    out = capsys.readouterr().out
+    assert out.startswith("# &lt;script&gt;x&lt;/script&gt;\n")
+    assert "`````\n```\n# not a heading\n````\n\n`````" in out
+
+
+def test_an_export_that_cannot_be_written_names_the_file(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = answered(state)
+    assert run(["sessions", "export", session.id, "--json", str(tmp_path / "no" / "x.json")]) == 2
+    assert capsys.readouterr().err.startswith(f"codeagent: error: {tmp_path}/no/x.json cannot be written: ")
+
+
+def test_damage_is_told_and_kept(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = answered(state)
+    file = session.folder / EVENTS
+    file.write_bytes(file.read_bytes() + b'{"type":"turn_st\n\0\0\0\n')
+    before = file.read_bytes()
+    run(["sessions", "show", session.id])
+    assert capsys.readouterr().err == "2 unreadable line(s) of the log were left out; the file is as it was.\n"
+    assert file.read_bytes() == before
+
+
+def test_delete_removes_what_is_named_and_refuses_what_is_in_use(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone, kept = answered(state), answered(state)
+    assert run(["sessions", "delete", gone.id, "nope"]) == 2  # nothing is deleted when one cannot be found
+    assert gone.folder.exists()
+    assert run(["sessions", "delete", gone.id]) == 0
+    assert not gone.folder.exists()
+    with Session.open(kept.folder):
+        assert run(["sessions", "delete", kept.id]) == 2
+    assert f"is in use by another codeagent (process {os.getpid()})" in capsys.readouterr().err
+    assert kept.folder.exists()
+
+
+@pytest.mark.parametrize("ref", ["..", "../..", "", "/etc", "."])
+def test_an_id_is_never_a_path(ref: str, state: Path) -> None:
+    answered(state)
+    assert run(["sessions", "delete", ref]) == 2
+    assert len(list((state / "sessions").iterdir())) == 1
+
+
+def test_an_ambiguous_part_of_an_id_is_refused(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answered(state), answered(state)
+    assert run(["sessions", "show", "2"]) == 2
+    assert "'2' could be 2 sessions: " in capsys.readouterr().err
+
+
+def test_list_starts_without_the_heavy_libraries(state: Path) -> None:
+    answered(state)
+    script = (
+        "import sys; from codeagent.cli.main import run; run(['sessions', 'list']); "
+        "print([name for name in ('openai', 'docker', 'rich', 'tree_sitter') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

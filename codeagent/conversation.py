@@ -8,7 +8,7 @@ typed fields for another one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from codeagent.errors import ErrorKind, ToolError
@@ -18,12 +18,18 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who produced an item, and the item as it came over the wire (one output item, block or field)."""
+    """Who produced an item, and the item as it came over the wire (one output item, block or field).
+
+    `response` tells the responses of a conversation apart, and `position` is the item's place in its
+    response, from 0, so that an adapter sees where a response begins and whether a part of it is missing.
+    """
 
     api: str
     provider: str
     model: str
     payload: Json
+    response: str = ""
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,43 @@ def answer_all(items: Sequence[Item], kind: ErrorKind, sentence: str) -> list[To
     """An error output for every call that has none."""
     text = ToolError(kind, sentence).text()
     return [ToolOutput(call.call_id, text, kind) for call in unanswered(items)]
+
+
+def adopted(items: Iterable[Item], history: Iterable[Item]) -> tuple[Item, ...]:
+    """The items of a new response, with call ids that are unique in the conversation.
+
+    An id that an earlier response used is replaced by a fresh one, which is deterministic and no fault of
+    the call: some servers number from 0 in each response. An id that is missing, or that repeats within
+    the response, makes the call defective: nobody can say which call an output would belong to.
+    """
+    used = {item.call_id for item in history if isinstance(item, ToolCall)}
+    within: set[str] = set()
+    result: list[Item] = []
+    for item in items:
+        if isinstance(item, ToolCall):
+            defect = item.defect or _defect_of_id(item.call_id, within)
+            within.add(item.call_id)
+            fresh = _fresh(item.call_id or "call", used)
+            if fresh != item.call_id or defect != item.defect:
+                item = replace(item, call_id=fresh, defect=defect)
+            used.add(fresh)
+        result.append(item)
+    return tuple(result)
+
+
+def _defect_of_id(call_id: str, within: set[str]) -> str:
+    if not call_id:
+        return "the call came without an id; it was not run"
+    if call_id in within:
+        return f"the id {call_id!r} was already used by another call of the same response; this call was not run"
+    return ""
+
+
+def _fresh(call_id: str, used: set[str]) -> str:
+    candidate, number = call_id, 2
+    while candidate in used:
+        candidate, number = f"{call_id}_{number}", number + 1
+    return candidate
 
 
 def text_of(items: Iterable[Item]) -> str:

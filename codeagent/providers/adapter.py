@@ -1,0 +1,172 @@
+"""What the three APIs share: one exchange, what its failures teach, and the one retry layer.
+
+A dialect knows the form of its API and nothing of connections; the adapter knows connections and no forms.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Protocol
+
+from codeagent.conversation import Json, ToolCall, adopted, text_of
+from codeagent.inference import Inference, Progress, Request, RetryNotice
+from codeagent.providers.encoding import Shown
+from codeagent.providers.explain import explained
+from codeagent.providers.failures import Failure, Kind, of_event
+from codeagent.providers.retry import Patience
+from codeagent.providers.sse import EventStream
+from codeagent.providers.text_calls import written_as_text
+from codeagent.providers.transport import Body, Transport
+from codeagent.settings import ProviderSettings
+
+_LESSONS = 12
+"""How many refusals in a row may teach something before one is taken for what it is."""
+_END_SECONDS = 0.25
+_TAIL_SECONDS = 2.0  # for what may still follow the reason why the model stopped, such as the usage
+
+
+class Events:
+    """The events of one streamed answer as JSON; None stands for `[DONE]`."""
+
+    def __init__(self, stream: EventStream, body: Body) -> None:
+        self._stream = stream
+        self._body = body
+
+    def __iter__(self) -> Iterator[Json | None]:
+        for content in self._stream:
+            if content.startswith("[DONE]"):
+                yield None
+            elif content.strip():
+                yield _event(content)
+
+    def tail(self) -> None:
+        """What counts has arrived; what may still follow has little time."""
+        self._body.end_within(_TAIL_SECONDS)
+
+
+class Dialect(Protocol):
+    """The form of one API, for one conversation."""
+
+    @property
+    def path(self) -> str:
+        """Of the endpoint, below the base URL."""
+
+    def body(self, request: Request) -> bytes: ...
+
+    def read(self, events: Events, show: Shown) -> Inference:
+        """The response out of its events; returns at the terminal one, raises Failure without it."""
+
+    def read_whole(self, answer: Json) -> Inference:
+        """The response out of the one object that a server without streaming sends."""
+
+    def learn(self, failure: Failure) -> str:
+        """What will be done differently next time, or nothing when the refusal teaches nothing new."""
+
+
+class Adapter:
+    """A Provider (see `codeagent.inference`) for one dialect over one transport."""
+
+    def __init__(self, settings: ProviderSettings, window: int, dialect: Dialect, transport: Transport) -> None:
+        self._settings = settings
+        self._window = window
+        self._dialect = dialect
+        self._transport = transport
+        self._reached = False
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def api(self) -> str:
+        return self._settings.api
+
+    @property
+    def model(self) -> str:
+        return self._settings.model
+
+    @property
+    def context_window(self) -> int:
+        return self._window
+
+    def warm_up(self) -> None:
+        """Imports the SDK and opens the client, so that the first `infer` need not; may run in a thread."""
+        self._transport.warm_up()
+
+    def infer(self, request: Request, progress: Progress) -> Inference:
+        patience = Patience(self._settings.retry_seconds, self._reached)
+        lessons = 0
+        while True:
+            try:
+                return self._finished(self._exchange(request, progress), request)
+            except Failure as failure:
+                lesson = self._dialect.learn(failure) if lessons < _LESSONS else ""
+                if lesson:
+                    lessons += 1
+                    progress(RetryNotice(patience.attempts + lessons, lesson, 0))
+                    continue
+                wait = patience.wait_after(failure)
+                if wait is None:
+                    raise explained(failure, self._settings, patience.attempts) from failure
+                progress(RetryNotice(patience.attempts + lessons, failure.message, round(wait * 1000)))
+                time.sleep(wait)
+
+    def _exchange(self, request: Request, progress: Progress) -> Inference:
+        with self._transport.post(self._dialect.path, self._dialect.body(request)) as body:
+            self._reached = True
+            show = Shown(progress)
+            if body.content_type == "application/json":
+                return self._whole(b"".join(body.chunks()).decode("utf-8", "replace"), show)
+            stream = EventStream(body.chunks())
+            try:
+                inference = self._dialect.read(Events(stream, body), show)
+            except Failure as failure:
+                if failure.kind is Kind.CUT and stream.stray.strip():
+                    return self._whole(stream.stray, show)
+                raise
+            _drain(body)
+            return inference
+
+    def _whole(self, content: str, show: Shown) -> Inference:
+        """An answer that is no event stream: the whole response, an error, or something else altogether."""
+        try:
+            answer = json.loads(content)
+        except ValueError:
+            raise Failure(Kind.FOREIGN, " ".join(content.split())[:200]) from None
+        if not isinstance(answer, dict):
+            raise Failure(Kind.FOREIGN, content[:200])
+        if answer.get("error") and not answer.get("output"):
+            raise of_event(answer)
+        inference = self._dialect.read_whole(answer)
+        show(text_of(inference.items))
+        return inference
+
+    def _finished(self, inference: Inference, request: Request) -> Inference:
+        items = adopted(inference.items, request.items)
+        calls = any(isinstance(item, ToolCall) for item in items)
+        names = [tool.name for tool in request.tools]
+        text_call = not calls and written_as_text(text_of(items), names)
+        return replace(inference, items=items, text_call=text_call)
+
+
+def _event(content: str) -> dict[str, Any]:
+    try:
+        event = json.loads(content)
+    except ValueError:
+        raise Failure(Kind.CUT, f"the stream holds an event that is not JSON: {content[:80]}") from None
+    if not isinstance(event, dict):
+        raise Failure(Kind.CUT, f"the stream holds an event that is no object: {content[:80]}")
+    return event
+
+
+def _drain(body: Body) -> None:
+    """Reads the rest of a body, which is a few bytes or nothing, so that the connection can be used again."""
+    body.end_within(_END_SECONDS)
+    try:
+        for _ in body.chunks():
+            pass
+    except Failure:
+        return  # the response was complete; only the connection is lost

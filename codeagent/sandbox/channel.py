@@ -1,0 +1,321 @@
+"""The host's end of the connection to a guest: calls from any thread, many in flight, no call left hanging.
+
+One thread reads and hands replies to the callers; one looks after the pulse. `docker pause`, a stopped engine and
+a guest that was killed all look like silence at first, so after a second of silence the owner of the container is
+asked what has become of it (`diagnose`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from _thread import allocate_lock
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from codeagent.errors import ErrorKind, ToolError
+from codeagent.sandbox.frames import Demultiplexer, FrameParser, Garbled, Kind, frame, load, request
+
+MAX_REPLY = 64 * 1024 * 1024
+"""The largest reply body that is collected in memory, in bytes."""
+READ_SIZE = 256 * 1024
+PULSE_SECONDS = 0.5
+SILENCE_SECONDS = 1.0
+IDLE_PULSE_SECONDS = 20.0
+CANCEL_POLL_SECONDS = 0.02
+CANCEL_GRACE_SECONDS = 3.0
+MAX_SENTENCE = 2_000
+MAX_DIAGNOSTICS = 4_096
+
+
+class ChannelLost(Exception):
+    """The guest is out of reach for good; `reason` says why, in words that a user understands."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Connection(Protocol):
+    """A connected stream socket, as far as a channel needs it."""
+
+    def recv(self, size: int, /) -> bytes: ...
+
+    def sendall(self, data: bytes, /) -> None: ...
+
+    def shutdown(self, how: int, /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Channel:
+    """Owns `connection`. `diagnose()` says in words why the container is lost, or "" when it lives."""
+
+    def __init__(self, connection: Connection, diagnose: Callable[[], str] = lambda: "") -> None:
+        self._connection = connection
+        self._diagnose = diagnose
+        self._sending = threading.Lock()
+        self._state = threading.Lock()
+        self._pending: dict[int, _Pending] = {}
+        self._abandoned: set[int] = set()
+        self._next_id = 1
+        self._lost = ""
+        self._closed = threading.Event()
+        self._heard = self._pinged = time.monotonic()
+        self._diagnostics = bytearray()
+        self._greeting = _Pending(None)
+        self._pending[0] = self._greeting
+        self._threads = [
+            threading.Thread(target=self._read, name="guest-reader", daemon=True),
+            threading.Thread(target=self._watch, name="guest-pulse", daemon=True),
+        ]
+
+    def start(self) -> None:
+        """Begins to listen; call it once, when the container is about to start."""
+        for thread in self._threads:
+            thread.start()
+
+    def greeting(self, timeout: float) -> dict[str, Any]:
+        """What the guest says of itself when it is ready. Raises ChannelLost, also after `timeout` seconds."""
+        return self._await(self._greeting, None, time.monotonic() + timeout, 0)[0]
+
+    def call(
+        self,
+        op: str,
+        args: Mapping[str, Any],
+        body: bytes = b"",
+        on_body: Callable[[bytes], None] | None = None,
+        cancel: threading.Event | None = None,
+        timeout: float | None = None,
+    ) -> tuple[dict[str, Any], bytes]:
+        """One request: the reply's fields and its body.
+
+        `on_body` gets the body's pieces as they arrive, in the reader's thread, instead of collecting them. Setting
+        `cancel` asks the guest to end early; its reply still counts. After `timeout` seconds the guest is
+        taken for broken. Raises ToolError when the guest refuses, ChannelLost when it is out of reach.
+        """
+        pending = _Pending(on_body)
+        with self._state:
+            if self._lost:
+                raise ChannelLost(self._lost)
+            request_id = self._next_id
+            self._next_id += 1
+            self._pending[request_id] = pending
+        try:
+            for piece in request(request_id, op, args, body):
+                self._send(piece)
+            deadline = None if timeout is None else time.monotonic() + timeout
+            return self._await(pending, cancel, deadline, request_id)
+        finally:
+            self._forget(request_id)
+
+    def close(self) -> None:
+        """Hangs up; the guest ends by that. Calls in flight raise ChannelLost."""
+        self._fail("the sandbox was closed")
+
+    @property
+    def lost(self) -> str:
+        """Why the guest is out of reach, or "" while it is not."""
+        return self._lost
+
+    @property
+    def diagnostics(self) -> str:
+        """The end of what the guest wrote to its stderr: for logs and reports, never for the model."""
+        return self._diagnostics.decode("utf-8", "replace")
+
+    # Callers' threads
+
+    def _send(self, piece: bytes) -> None:
+        with self._sending:
+            try:
+                self._connection.sendall(piece)
+            except OSError as error:
+                self._fail(self._diagnose() or f"the connection to the container broke ({error.strerror or error})")
+                raise ChannelLost(self._lost) from None
+            except BaseException:
+                # Left by a signal, perhaps inside a frame: the guest could not find the next one.
+                self._fail("a request was interrupted while it was sent")
+                raise
+
+    def _await(
+        self, pending: _Pending, cancel: threading.Event | None, deadline: float | None, request_id: int
+    ) -> tuple[dict[str, Any], bytes]:
+        asked_at: float | None = None
+        while not pending.wait(_patience(cancel if asked_at is None else None, deadline)):
+            now = time.monotonic()
+            if cancel is not None and cancel.is_set() and asked_at is None:
+                self._send(frame(request_id, Kind.CANCEL))
+                asked_at = now
+                deadline = min(deadline or now + CANCEL_GRACE_SECONDS, now + CANCEL_GRACE_SECONDS)
+            elif deadline is not None and now >= deadline:
+                self._fail(self._diagnose() or "the container does not answer")
+        if pending.error is not None:
+            raise pending.error
+        return pending.fields, bytes(pending.body)
+
+    def _forget(self, request_id: int) -> None:
+        # A call that is left early (an exception, Ctrl-C) still has an answer to come, which nobody waits for.
+        with self._state:
+            pending = self._pending.get(request_id)
+            if pending is None or self._lost:
+                return
+            pending.on_body = _drop
+            self._abandoned.add(request_id)
+            del self._pending[request_id]
+        with contextlib.suppress(ChannelLost):
+            self._send(frame(request_id, Kind.CANCEL))
+
+    # The reader's thread
+
+    def _read(self) -> None:
+        streams, frames = Demultiplexer(), FrameParser()
+        try:
+            while raw := self._connection.recv(READ_SIZE):
+                self._heard = time.monotonic()
+                for stream, piece in streams.feed(raw):
+                    if stream == "stderr":
+                        self._diagnostics = (self._diagnostics + piece)[-MAX_DIAGNOSTICS:]
+                        continue
+                    for request_id, kind, payload in frames.feed(piece):
+                        self._take(request_id, kind, payload)
+            reason = "the reply of the container was cut short" if frames.torn else "the container has ended"
+        except Garbled as garbled:
+            self._fail(f"the container does not follow the protocol: {garbled}")
+        except OSError as error:
+            self._fail(self._diagnose() or f"the connection to the container broke ({error.strerror or error})")
+        else:
+            self._fail(self._diagnose() or reason)
+
+    def _take(self, request_id: int, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.PING:
+            return
+        pending = self._pending.get(request_id)
+        if pending is None:
+            if request_id not in self._abandoned:
+                raise Garbled(f"the guest answered the unknown request {request_id}")
+            if kind is Kind.END:
+                self._abandoned.discard(request_id)
+            return
+        if kind is Kind.BODY:
+            pending.take(payload)
+            return
+        fields = load(payload)
+        with self._state:
+            self._pending.pop(request_id, None)
+        pending.finish(fields)
+
+    # The pulse's thread
+
+    def _watch(self) -> None:
+        asked: float | None = None
+        while not self._closed.wait(PULSE_SECONDS):
+            now = time.monotonic()
+            if asked is not None and self._heard > asked:
+                asked = None
+            if asked is not None and now - asked >= SILENCE_SECONDS - PULSE_SECONDS:
+                if reason := self._diagnose():
+                    self._fail(reason)
+                asked = now
+            elif (self._pending and now - self._heard >= PULSE_SECONDS) or now - self._pinged >= IDLE_PULSE_SECONDS:
+                asked = asked or now
+                self._ping()
+
+    def _ping(self) -> None:
+        self._pinged = time.monotonic()
+        # A caller that is stuck in sending holds the lock: then the silence goes on, which is what counts.
+        if self._sending.acquire(timeout=PULSE_SECONDS):
+            try:
+                self._connection.sendall(frame(0, Kind.PING))
+            except OSError as error:
+                self._fail(self._diagnose() or f"the connection to the container broke ({error.strerror or error})")
+            finally:
+                self._sending.release()
+
+    def _fail(self, reason: str) -> None:
+        with self._state:
+            if self._lost:
+                return
+            self._lost = reason
+            pending, self._pending = list(self._pending.values()), {}
+        self._closed.set()
+        # shutdown wakes whoever is blocked in recv or sendall; close alone does not.
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(2)
+        with contextlib.suppress(OSError):
+            self._connection.close()
+        for one in pending:
+            one.fail(ChannelLost(reason))
+
+
+class _Pending:
+    """A call that waits for its reply. A bare lock is the fastest way in Python to wake one other thread."""
+
+    __slots__ = ("_done", "body", "error", "fields", "on_body")
+
+    def __init__(self, on_body: Callable[[bytes], None] | None) -> None:
+        self.on_body = on_body
+        self.body = bytearray()
+        self.fields: dict[str, Any] = {}
+        self.error: Exception | None = None
+        self._done = allocate_lock()
+        self._done.acquire()
+
+    def wait(self, seconds: float) -> bool:
+        if self._done.acquire(timeout=seconds):
+            self._done.release()
+            return True
+        return False
+
+    def take(self, piece: bytes) -> None:
+        if self.on_body is None:
+            if len(self.body) + len(piece) > MAX_REPLY:
+                raise Garbled(f"the guest sent a reply of more than {MAX_REPLY} bytes")
+            self.body += piece
+            return
+        try:
+            self.on_body(piece)
+        except Exception as error:
+            # The consumer's fault (a full disk), not the channel's: the call fails, the channel goes on.
+            self.error, self.on_body = error, _drop
+
+    def finish(self, fields: dict[str, Any]) -> None:
+        try:
+            if self.error is None:
+                self.fields = _checked(fields)
+        except ToolError as error:
+            self.error = error
+        except Garbled as garbled:
+            self.error = ChannelLost(f"the container does not follow the protocol: {garbled}")
+            raise
+        finally:
+            self._done.release()
+
+    def fail(self, error: Exception) -> None:
+        self.error = self.error or error
+        self._done.release()
+
+
+def _drop(_piece: bytes) -> None:
+    """Takes the rest of a body that nobody wants any more."""
+
+
+def _patience(cancel: threading.Event | None, deadline: float | None) -> float:
+    """How long to wait before looking again, in seconds; -1 is for ever."""
+    if cancel is not None:
+        return CANCEL_POLL_SECONDS
+    return -1 if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _checked(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `{"ok": {…}}`; raises the ToolError of `{"error": {…}}`, Garbled for anything else."""
+    if set(fields) == {"ok"} and isinstance(fields["ok"], dict):
+        return fields["ok"]
+    error = fields.get("error")
+    if set(fields) != {"error"} or not isinstance(error, dict):
+        raise Garbled("the guest sent a reply that is neither a result nor an error")
+    kind, sentence, detail = error.get("kind"), error.get("sentence"), error.get("detail", "")
+    if not isinstance(kind, str) or not isinstance(sentence, str) or not isinstance(detail, str):
+        raise Garbled("the guest sent a malformed error")
+    known = ErrorKind(kind) if kind in set(ErrorKind) else ErrorKind.SANDBOX_FAILED
+    raise ToolError(known, sentence[:MAX_SENTENCE], detail)

@@ -1,0 +1,192 @@
+"""One container and the channel to the guest in it: created, attached, started, and gone when it is closed."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from codeagent.errors import SandboxError
+from codeagent.sandbox.channel import Channel, ChannelLost
+from codeagent.sandbox.frames import VERSION
+from codeagent.sandbox.hardening import Plan, options
+from codeagent.sandbox.owner import OWNER_LABEL, SESSION_LABEL, Owner, is_gone
+from codeagent.settings import SandboxSettings
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.engine import Engine
+
+START_SECONDS = 60.0
+DIAGNOSIS_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """What a guest says of itself when it is ready. `readable` tells whether it can list the repository."""
+
+    uid: int
+    gid: int
+    readable: bool
+    machine: str
+
+
+class Container:
+    """A running container whose main process is a guest. Use `start_container`; end it with `close`."""
+
+    def __init__(self, engine: Engine, identity: str, channel: Channel, guest: Guest) -> None:
+        self._engine = engine
+        self.id = identity
+        self.channel = channel
+        self.guest = guest
+
+    def close(self) -> None:
+        """Ends and removes the container; nothing of it is left when this returns. Never raises."""
+        self.channel.close()
+        _remove(self._engine, self.id)
+
+
+def start_container(engine: Engine, plan: Plan, settings: SandboxSettings) -> Container:
+    """Creates, attaches to and starts a container, and waits until its guest is ready (about half a second).
+
+    Raises SandboxError with the engine's or the guest's own reason.
+    """
+    import docker.errors
+    import requests
+
+    settings = replace(settings, cpus=min(settings.cpus, float(engine.info.get("NCPU") or settings.cpus)))
+    try:
+        return _start(engine, plan, settings)
+    except docker.errors.APIError as error:
+        reason = " ".join(str(error.explanation or error).split())
+        if "disable_ipv6" in reason and plan.ipv6:
+            # A kernel without IPv6 has no such switch, and no ::1 to offer.
+            return start_container(engine, replace(plan, ipv6=False), settings)
+        raise SandboxError(f"The container cannot be started: {reason[:500]}", _remedy(reason)) from error
+    except requests.RequestException as error:
+        raise SandboxError("The engine stopped answering while a container was started.", "Is it running?") from error
+
+
+def _start(engine: Engine, plan: Plan, settings: SandboxSettings) -> Container:
+    api = engine.client.api
+    created = api.create_container_from_config(options(plan, settings))  # type: ignore[no-untyped-call]
+    identity = str(created["Id"])
+    try:
+        # Attached before the start: nothing that the guest says is missed, and nothing is buffered by HTTP code.
+        connection = _attach(engine, identity)
+        channel = Channel(connection, diagnose=lambda: diagnosis(engine, identity))
+        channel.start()
+        try:
+            api.start(identity)
+            guest = _greeted(channel)
+        except BaseException:
+            channel.close()
+            raise
+    except BaseException:
+        _remove(engine, identity)
+        raise
+    return Container(engine, identity, channel, guest)
+
+
+class _Attached:
+    """A connection together with the response that it came from, which would close it when collected."""
+
+    def __init__(self, connection: socket.socket, response: Any) -> None:
+        self._response = response
+        self.recv = connection.recv
+        self.sendall = connection.sendall
+        self.shutdown = connection.shutdown
+        self.close = connection.close
+
+
+def _attach(engine: Engine, identity: str) -> _Attached:
+    params = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+    opened = engine.client.api.attach_socket(identity, params)
+    connection: socket.socket = getattr(opened, "_sock", opened)
+    connection.settimeout(None)
+    if connection.family in (socket.AF_INET, socket.AF_INET6):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return _Attached(connection, opened)
+
+
+def _greeted(channel: Channel) -> Guest:
+    try:
+        fields = channel.greeting(START_SECONDS)
+    except ChannelLost as lost:
+        said = channel.diagnostics.strip().splitlines()
+        raise SandboxError(
+            f"The container ended before it was ready: {said[-1] if said else lost.reason}",
+            "Does the image fit the engine's architecture? `codeagent doctor` shows both.",
+        ) from lost
+    types = {"version": int, "uid": int, "gid": int, "readable": bool, "machine": str}
+    if any(type(fields.get(name)) is not kind for name, kind in types.items()) or fields["version"] != VERSION:
+        raise SandboxError("The guest in the container does not fit this codeagent.", "Install codeagent again.")
+    return Guest(fields["uid"], fields["gid"], fields["readable"], fields["machine"][:40])
+
+
+def diagnosis(engine: Engine, identity: str) -> str:
+    """In words, why a container does not answer; "" when nothing is wrong with it that the engine knows of."""
+    found: list[str] = []
+    # In a thread: an engine that hangs would keep us for the client's whole timeout.
+    asking = threading.Thread(target=lambda: found.append(_state(engine, identity)), daemon=True)
+    asking.start()
+    asking.join(DIAGNOSIS_SECONDS)
+    return found[0] if found else "the engine does not answer"
+
+
+def _state(engine: Engine, identity: str) -> str:
+    import docker.errors
+    import requests
+
+    try:
+        state = engine.client.api.inspect_container(identity)["State"]
+    except docker.errors.NotFound:
+        return "the container was removed"
+    except (docker.errors.DockerException, requests.RequestException):
+        return "the engine does not answer"
+    if state.get("Paused"):
+        return "the container was paused"
+    if state.get("Running"):
+        return ""
+    if state.get("OOMKilled"):
+        return "the container ended for lack of memory"
+    return f"the container was ended (exit code {state.get('ExitCode')})"
+
+
+def _remedy(reason: str) -> str:
+    if "exec format error" in reason:
+        return "The image is for another architecture than the engine's."
+    if "no space left" in reason:
+        return "The engine's disk is full; `codeagent sandbox clean` removes what has no owner."
+    return "`codeagent doctor` looks at the engine."
+
+
+def _remove(engine: Engine, identity: str) -> None:
+    import docker.errors
+    import requests
+
+    # A removal that is under way already answers 409, one that is over 404.
+    with contextlib.suppress(docker.errors.DockerException, requests.RequestException):
+        engine.client.api.remove_container(identity, force=True, v=True)
+
+
+def reap_orphans(engine: Engine, here: Owner | None = None) -> list[str]:
+    """Removes containers and volumes of sessions whose owner has provably ended; their names."""
+    import docker.errors
+    import requests
+
+    here = here or Owner.current()
+    api = engine.client.api
+    removed: list[str] = []
+    with contextlib.suppress(docker.errors.DockerException, requests.RequestException):
+        for container in api.containers(all=True, filters={"label": SESSION_LABEL}):
+            if is_gone((container.get("Labels") or {}).get(OWNER_LABEL, ""), here):
+                _remove(engine, container["Id"])
+                removed.append(str(container["Id"])[:12])
+        for volume in api.volumes(filters={"label": SESSION_LABEL})["Volumes"] or []:
+            if is_gone((volume.get("Labels") or {}).get(OWNER_LABEL, ""), here):
+                api.remove_volume(volume["Name"], force=True)
+                removed.append(str(volume["Name"]))
+    return removed

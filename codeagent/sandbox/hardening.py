@@ -1,0 +1,120 @@
+"""The options of every container, as the Engine API takes them. One pure function: what it returns is the wall.
+
+docs/security.md says what each option stops and which test shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from codeagent.settings import SandboxSettings
+
+WORKSPACE = "/workspace"
+TMP = "/tmp"  # noqa: S108 - the container's own tmpfs
+SHM_SIZE = 64 << 20
+TMP_INODES = 400_000
+VOLUME_SIZE = 16 << 20
+"""What a path that the image declares as a volume gets instead of an anonymous, unlimited one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One mount. `source` is a path on the engine's machine, a volume's name, or "" for an empty tmpfs.
+
+    `size` in bytes and `mode` are a tmpfs's. Mounts below others come later in a sequence.
+    """
+
+    kind: Literal["bind", "volume", "tmpfs"]
+    target: str
+    source: str = ""
+    read_only: bool = True
+    size: int = 4096
+    mode: int = 0o555
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What distinguishes one container from another. `image` is exact (an id), `argv` starts the guest.
+
+    `image_volumes` are the paths that the image declares as volumes. `ipv6` is off only for engines whose kernel
+    has none.
+    """
+
+    image: str
+    argv: Sequence[str]
+    labels: Mapping[str, str]
+    mounts: Sequence[Mount]
+    image_volumes: Sequence[str] = ()
+    ipv6: bool = True
+
+
+def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
+    """The body of `POST /containers/create`."""
+    taken = {"", TMP, *(mount.target for mount in plan.mounts)}
+    unlimited = [
+        Mount("tmpfs", path, read_only=False, size=VOLUME_SIZE, mode=0o1777)
+        for path in plan.image_volumes
+        if path.rstrip("/") not in taken
+    ]
+    mounts = [*unlimited, *plan.mounts]
+    return {
+        "Image": plan.image,
+        "Entrypoint": list(plan.argv),
+        "Cmd": [],
+        "WorkingDir": "/",
+        # The guest starts as root to take the owner's ids; see sandbox/guest/ids.py.
+        "User": "0:0",
+        "Hostname": "codeagent",
+        "Labels": dict(plan.labels),
+        "OpenStdin": True,
+        # The engine closes the guest's stdin with the one connection that was attached, and so ends it.
+        "StdinOnce": True,
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": False,
+        # A health check of the image's would run as root beside the guest.
+        "Healthcheck": {"Test": ["NONE"]},
+        "HostConfig": {
+            "AutoRemove": True,
+            "Init": False,
+            "Privileged": False,
+            "ReadonlyRootfs": True,
+            "CapDrop": ["ALL"],
+            "CapAdd": ["SETUID", "SETGID"],
+            "SecurityOpt": ["no-new-privileges"],
+            "NetworkMode": "none",
+            # Without a network the host's resolver is of no use, and its names are nobody's business.
+            "Dns": ["127.0.0.1"],
+            "DnsSearch": ["."],
+            "IpcMode": "private",
+            "Memory": settings.memory,
+            "MemorySwap": settings.memory,
+            "NanoCpus": round(settings.cpus * 1_000_000_000),
+            "PidsLimit": settings.pids,
+            "ShmSize": SHM_SIZE,
+            # The engine writes neither files' contents nor secrets to its disk, and replies are seven times faster.
+            "LogConfig": {"Type": "none"},
+            "Sysctls": _LOOPBACK_IPV6 if plan.ipv6 else {},
+            "Tmpfs": {TMP: f"rw,exec,nosuid,nodev,size={settings.tmp_size},nr_inodes={TMP_INODES},mode=1777"},
+            "Mounts": [_mount(mount) for mount in mounts],
+        },
+    }
+
+
+_LOOPBACK_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "0", "net.ipv6.conf.lo.disable_ipv6": "0"}
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    spec: dict[str, Any] = {"Type": mount.kind, "Target": mount.target, "ReadOnly": mount.read_only}
+    match mount.kind:
+        case "bind":
+            # A mount below the repository would come along writable: read-only holds for the top alone.
+            spec |= {"Source": mount.source, "BindOptions": {"NonRecursive": True, "Propagation": "private"}}
+        case "volume":
+            spec |= {"Source": mount.source, "VolumeOptions": {"NoCopy": True}}
+        case "tmpfs":
+            spec["TmpfsOptions"] = {"SizeBytes": mount.size, "Mode": mount.mode}
+    return spec

@@ -1,0 +1,3 @@
+from guest.main import main
+
+main()

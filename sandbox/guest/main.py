@@ -1,0 +1,80 @@
+"""The guest's start: opens what only it may reach, gives up its ids, forks the spawner, serves.
+
+    python3 -I -S -m guest CONFIG
+
+CONFIG is one JSON object (it can be read in `docker inspect`, so nothing in it is secret):
+
+    root          the repository's mount point
+    uid, gid      whose rights to take; null: those of the root's owner, as seen in the container
+    folders       further folders to open before the ids are given up, by name
+    environment   variables of every command, on top of the fixed ones
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from guest import environment, ids, protocol
+from guest.operations import Handler, Root
+from guest.server import Server
+from guest.spawner import Spawner
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def operations() -> dict[str, Handler]:
+    """Every operation by name; `run` is the server's own."""
+    return {}
+
+
+def main() -> None:
+    config = json.loads(sys.argv[1])
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    os.umask(0o022)
+    root = Root(
+        os.open(config["root"], FOLDER),
+        {name: os.open(path, FOLDER) for name, path in config.get("folders", {}).items()},
+    )
+    owner = _owner(config, root.fd)
+    ids.become_guest(owner)
+    os.makedirs(environment.HOME, mode=0o700, exist_ok=True)
+    variables = environment.for_commands(os.environ, config.get("environment", {}), owner)
+    spawner = Spawner(variables, owner)
+    server = Server(open(0, "rb", buffering=256 * 1024), 1, root, operations(), spawner)  # noqa: SIM115 - for life
+    try:
+        server.serve(greeting(root, owner))
+    except protocol.ProtocolError as error:
+        print(f"guest: {error}", file=sys.stderr, flush=True)
+        os._exit(2)
+    finally:
+        # This is the container's first process: its end is the end of every other.
+        os._exit(0)
+
+
+def _owner(config: Mapping[str, Any], root: int) -> ids.Owner:
+    found = os.fstat(root)
+    uid, gid = config.get("uid"), config.get("gid")
+    return ids.Owner(found.st_uid if uid is None else uid, found.st_gid if gid is None else gid)
+
+
+def greeting(root: Root, owner: ids.Owner) -> dict[str, Any]:
+    """What the host is told at the start."""
+    try:
+        os.listdir(root.fd)
+        readable = True
+    except OSError:
+        readable = False
+    return {
+        "version": protocol.VERSION,
+        "uid": owner.uid,
+        "gid": owner.gid,
+        "readable": readable,
+        "machine": platform.machine(),
+    }

@@ -1,0 +1,221 @@
+"""Answers the host's requests: one thread reads them, a fixed pool works on files, one thread relays commands.
+
+All threads are made at the start, because a command may use up every process that the container may have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+from guest import protocol
+from guest.commands import plan
+from guest.operations import Handler, Refusal, Root
+from guest.protocol import Kind
+from guest.spawner import Spawner
+
+WORKERS = 8
+MAX_COMMANDS = 64
+WATCHDOG_SECONDS = 600.0
+"""A host that lives sends a PING at least every 20 s; this one is gone, and the engine has not noticed."""
+
+Send = Callable[[int, Kind, bytes], None]
+
+
+class Server:
+    """Serves one host until it hangs up. `incoming` and `outgoing` are the two directions of the stream."""
+
+    def __init__(
+        self, incoming: BinaryIO, outgoing: int, root: Root, operations: Mapping[str, Handler], spawner: Spawner
+    ) -> None:
+        self._incoming = incoming
+        self._output = _Output(outgoing)
+        self._root = root
+        self._operations = operations
+        self._relay = _Relay(self._output, spawner)
+        self._requests: dict[int, _Request] = {}
+        self._work: SimpleQueue[_Request] = SimpleQueue()
+        self._heard = time.monotonic()
+
+    def serve(self, greeting: dict[str, Any]) -> None:
+        """Returns when the host has hung up; raises ProtocolError when it talks nonsense."""
+        for target in (*[self._work_on] * WORKERS, self._relay.run, self._watch):
+            threading.Thread(target=target, daemon=True).start()
+        self._output.end(0, {"ok": greeting})
+        while (received := protocol.read_frame(self._incoming.read)) is not None:
+            self._take(*received)
+
+    def _take(self, request_id: int, kind: Kind, payload: bytes) -> None:
+        self._heard = time.monotonic()
+        if kind is Kind.PING:
+            self._output.frame(0, Kind.PING)
+        elif kind is Kind.CALL:
+            call = protocol.load(payload)
+            if not isinstance(call.get("op"), str) or not isinstance(call.get("args"), dict):
+                raise protocol.ProtocolError("a call has no operation or no arguments")
+            self._requests[request_id] = _Request(request_id, call["op"], call["args"])
+        elif kind is Kind.BODY and request_id in self._requests:
+            self._requests[request_id].take(payload)
+        elif kind is Kind.CANCEL:
+            self._requests.pop(request_id, None)
+            self._relay.cancel(request_id)
+        elif kind is Kind.END and (request := self._requests.pop(request_id, None)):
+            self._start(request)
+
+    def _start(self, request: _Request) -> None:
+        if request.overlong:
+            self._output.refuse(request.id, Refusal("too_large", "the request is too large"))
+        elif request.op == "run":
+            self._start_command(request)
+        else:
+            self._work.put(request)
+
+    def _start_command(self, request: _Request) -> None:
+        # Here and not in a worker, so that a CANCEL that follows finds the command.
+        try:
+            self._relay.start(request.id, bytes(request.body), request.args)
+        except Refusal as refusal:
+            self._output.refuse(request.id, refusal)
+
+    def _work_on(self) -> None:
+        while True:
+            request = self._work.get()
+            try:
+                handler = self._operations.get(request.op)
+                if handler is None:
+                    raise Refusal("sandbox_failed", f"the guest has no operation {request.op!r}")
+                fields, body = handler(self._root, request.args, bytes(request.body))
+                self._output.reply(request.id, fields, body)
+            except Refusal as refusal:
+                self._output.refuse(request.id, refusal)
+            except Exception as error:
+                traceback.print_exc(file=sys.stderr)
+                reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+                self._output.refuse(request.id, Refusal("sandbox_failed", f"{request.op} failed: {reason}"))
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(WATCHDOG_SECONDS / 20)
+            if time.monotonic() - self._heard > WATCHDOG_SECONDS:
+                os._exit(3)
+
+
+class _Request:
+    __slots__ = ("args", "body", "id", "op", "overlong")
+
+    def __init__(self, request_id: int, op: str, args: dict[str, Any]) -> None:
+        self.id = request_id
+        self.op = op
+        self.args = args
+        self.body = bytearray()
+        self.overlong = False
+
+    def take(self, payload: bytes) -> None:
+        if len(self.body) + len(payload) > protocol.MAX_BODY:
+            self.overlong = True
+            self.body.clear()
+        elif not self.overlong:
+            self.body += payload
+
+
+class _Output:
+    """The guest's stdout: whole frames, from any thread."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._lock = threading.Lock()
+
+    def write(self, frames: bytes) -> None:
+        with self._lock:
+            rest = memoryview(frames)
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+
+    def frame(self, request_id: int, kind: Kind, payload: bytes = b"") -> None:
+        self.write(protocol.frame(request_id, kind, payload))
+
+    def end(self, request_id: int, reply: dict[str, Any], before: bytes = b"") -> None:
+        payload = protocol.dump(reply)
+        if len(payload) > protocol.MAX_PAYLOAD:
+            self.refuse(request_id, Refusal("sandbox_failed", "the reply's fields do not fit into a frame"))
+            return
+        self.write(before + protocol.frame(request_id, Kind.END, payload))
+
+    def reply(self, request_id: int, fields: dict[str, Any], body: bytes | Iterator[bytes]) -> None:
+        # The last piece goes out together with the end: a small reply is one write.
+        waiting = b""
+        for chunk in (body,) if isinstance(body, bytes) else body:
+            for piece in protocol.pieces(chunk):
+                if waiting:
+                    self.write(waiting)
+                waiting = protocol.frame(request_id, Kind.BODY, piece)
+        self.end(request_id, {"ok": fields}, before=waiting)
+
+    def refuse(self, request_id: int, refusal: Refusal) -> None:
+        # Sentence and detail come from our own code, but may quote a long path.
+        error = {"kind": refusal.kind, "sentence": refusal.sentence[:2000], "detail": refusal.detail[:8000]}
+        self.end(request_id, {"error": error})
+
+
+class _Relay:
+    """Commands under way: passes their frames on, and cancellations back."""
+
+    def __init__(self, output: _Output, spawner: Spawner) -> None:
+        self._output = output
+        self._spawner = spawner
+        self._poller = select.epoll()
+        self._commands: dict[int, tuple[int, socket.socket]] = {}
+        self._lock = threading.Lock()
+
+    def start(self, request_id: int, script: bytes, args: dict[str, Any]) -> None:
+        directory, timeout = plan(script, args)
+        with self._lock:
+            if len(self._commands) >= MAX_COMMANDS:
+                raise Refusal("sandbox_failed", f"{MAX_COMMANDS} commands are running already")
+            try:
+                connection = self._spawner.start(request_id, script, directory, timeout)
+            except OSError as error:
+                raise Refusal("sandbox_failed", f"no command can be started ({error.strerror})") from None
+            self._commands[connection.fileno()] = (request_id, connection)
+        self._poller.register(connection.fileno(), select.EPOLLIN)
+
+    def cancel(self, request_id: int) -> None:
+        with self._lock:
+            for known, connection in self._commands.values():
+                if known == request_id:
+                    with contextlib.suppress(OSError):  # it is ending anyway
+                        connection.send(b"cancel", socket.MSG_DONTWAIT)
+
+    def run(self) -> None:
+        while True:
+            for fd, _events in self._poller.poll():
+                request_id, connection = self._commands[fd]
+                try:
+                    message = connection.recv(protocol.HEADER.size + protocol.MAX_PAYLOAD)
+                except OSError:
+                    message = b""
+                if not message:
+                    self._forget(fd)
+                    killed = Refusal(
+                        "sandbox_failed", "the command and what watches over it were killed from outside"
+                    )
+                    self._output.refuse(request_id, killed)
+                    continue
+                if message[protocol.HEADER.size - 1] == Kind.END:
+                    self._forget(fd)
+                self._output.write(message)
+
+    def _forget(self, fd: int) -> None:
+        self._poller.unregister(fd)
+        with self._lock:
+            _request_id, connection = self._commands.pop(fd)
+        connection.close()

@@ -22,8 +22,6 @@ from codeagent.sandbox.endpoints import private_socket, socket_failure, usual_so
 Say = Callable[[str], None]
 """Takes one line for the user."""
 
-PROGRAMS = {"dockerd": "docker.io", "debootstrap": "debootstrap"}
-"""What the engine and an image build without a registry need, and the packages that hold it."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 START_SECONDS = 60.0
 SYSTEM_ENGINE_SECONDS = 5.0
@@ -97,7 +95,9 @@ def install_and_start(say: Say, environ: Mapping[str, str] = os.environ) -> str:
             "Installing and starting a Docker Engine needs root.",
             "Run the same command as root (with sudo), or install Docker yourself: https://docs.docker.com/engine/install/",
         )
-    if _install(say) and (system := _system_engine(environ)):
+    new = not shutil.which("dockerd")
+    _install((["docker.io"] if new else []) + _build_packages(), say)
+    if new and (system := _system_engine(environ)):
         say(f"The system's own Docker Engine answers at {system}.")
         return system
     _start(engine, say)
@@ -106,13 +106,21 @@ def install_and_start(say: Say, environ: Mapping[str, str] = os.environ) -> str:
     return engine.url
 
 
-def _install(say: Say) -> bool:
-    """Installs what is missing; whether an engine was among it."""
-    packages = [package for program, package in PROGRAMS.items() if not shutil.which(program)]
-    if not KEYRING.is_file():
-        packages.append("debian-archive-keyring")
+def install_build_packages(say: Say) -> None:
+    """Installs what building the default image without a registry needs. Does nothing for others than root."""
+    if os.geteuid() == 0:
+        _install(_build_packages(), say)
+
+
+def _build_packages() -> list[str]:
+    return ([] if shutil.which("debootstrap") else ["debootstrap"]) + (
+        [] if KEYRING.is_file() else ["debian-archive-keyring"]
+    )
+
+
+def _install(packages: list[str], say: Say) -> None:
     if not packages:
-        return False
+        return
     if not shutil.which("apt-get"):
         raise SandboxError(
             f"{' and '.join(packages)} are missing, and this machine has no apt-get to install them with.",
@@ -136,7 +144,6 @@ def _install(say: Say) -> bool:
                 f"apt-get could not install {', '.join(packages)}: {_last_line(done.stdout)}",
                 "Run `apt-get install docker.io debootstrap` to see why, then run the command again.",
             )
-    return "docker.io" in packages
 
 
 def _system_engine(environ: Mapping[str, str]) -> str | None:

@@ -45,10 +45,10 @@ def ensure(engine: Engine, steps: Steps) -> Toolbox:
     """
     digest = content_hash()
     name = f"{NAME}-{digest}"
-    if not _exists(engine, name):
+    if not _filled(engine, name):
         base = image.ensure(engine, image.DEFAULT, steps)
         with image.build_lock("toolbox", steps):
-            if not _exists(engine, name):
+            if not _filled(engine, name):
                 steps("preparing the toolbox", 0, 0)
                 _build(engine, base, digest)
                 _fill(engine, name, digest)
@@ -90,14 +90,15 @@ def _installed(package: str) -> Path:
     return Path(found.origin).parent
 
 
-def _exists(engine: Engine, name: str) -> bool:
+def _filled(engine: Engine, name: str) -> bool:
+    """Whether we filled the volume: an engine creates a missing one, empty and without labels, when it is used."""
     import docker.errors
 
     try:
-        engine.client.api.inspect_volume(name)
+        volume = engine.client.api.inspect_volume(name)
     except docker.errors.NotFound:
         return False
-    return True
+    return LABEL in (volume.get("Labels") or {})
 
 
 def _build(engine: Engine, base: image.Image, digest: str) -> None:
@@ -130,6 +131,8 @@ def _fill(engine: Engine, name: str, digest: str) -> None:
 
     api = engine.client.api
     created = None
+    with contextlib.suppress(docker.errors.NotFound):
+        api.remove_volume(name)
     try:
         api.create_volume(name, labels={LABEL: digest})
         created = api.create_container(

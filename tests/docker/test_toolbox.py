@@ -101,3 +101,17 @@ def test_a_toolbox_of_another_version_is_outdated_unless_in_use(engine: Engine, 
             user.remove()
     finally:
         engine.client.api.remove_volume(name)
+
+
+def test_an_empty_volume_of_the_same_name_is_not_taken_for_the_toolbox(engine: Engine, toolbox: Toolbox) -> None:
+    """An engine creates a volume that a container asks for and that somebody has just removed."""
+    name = f"{toolbox.volume}-emptied"
+    engine.client.api.create_volume(name)
+    try:
+        toolboxes._fill(engine, name, toolbox.volume.rpartition("-")[2])
+        volume = engine.client.api.inspect_volume(name)
+        assert toolboxes.LABEL in volume["Labels"]
+        emptied = Toolbox(name)
+        assert run_in(engine, emptied, "codeagent-sandbox", emptied.git, "--version").startswith("git version")
+    finally:
+        engine.client.api.remove_volume(name)

@@ -1,0 +1,163 @@
+"""`codeagent sandbox`: build, show, open and clean what codeagent keeps on the container engine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.inventory import Holding
+    from codeagent.settings import SandboxSettings
+
+EXAMPLES = """\
+examples:
+  codeagent sandbox build                 make or fetch what a session needs, ahead of time
+  codeagent sandbox build --install       on a bare Debian or Ubuntu, as root: install and start an engine first
+  codeagent sandbox status --json
+  codeagent sandbox clean --dry-run
+"""
+
+Parser = argparse.ArgumentParser
+
+
+def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
+    parser = _parser(subparsers, "sandbox", "build, show and clean the sandbox")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    build = _parser(actions, "build", "make the image and the toolbox ready")
+    build.add_argument("--install", action="store_true", help="install and start a private engine where none answers")
+    status = _parser(actions, "status", "the engine, and codeagent's images, containers and volumes on it")
+    status.add_argument("--json", action="store_true", help="one JSON object")
+    clean = _parser(actions, "clean", "remove what has no living owner, after showing it")
+    clean.add_argument("--dry-run", action="store_true", help="only show it")
+    build.add_argument("--image", metavar="IMAGE", help="the container image (default: codeagent-sandbox)")
+    for action in (build, status, clean):
+        action.add_argument("--docker-host", metavar="URL", help="the container engine to use")
+        action.add_argument(
+            "--config", metavar="FILE", type=Path, help="read this configuration instead of the user's"
+        )
+        action.add_argument("--verbose", action="store_true", help="stack traces of errors")
+    parser.set_defaults(run=run)
+
+
+def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str) -> Parser:
+    return subparsers.add_parser(
+        name,
+        help=line,
+        description=f"{line[0].upper()}{line[1:]}.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    action: Callable[[argparse.Namespace], int] = {"build": _build, "status": _status, "clean": _clean}[args.action]
+    return action(args)
+
+
+def _settings(args: argparse.Namespace) -> SandboxSettings:
+    from codeagent.config import load_config
+
+    flags = {"image": getattr(args, "image", None), "docker-host": args.docker_host}
+    return load_config(flags, config=args.config).sandbox
+
+
+def _build(args: argparse.Namespace) -> int:
+    from codeagent.cli.install import connect_or_install
+    from codeagent.sandbox import image, toolbox
+    from codeagent.ui.terminal import Terminal
+
+    settings = _settings(args)
+    with Terminal(None, sys.stderr) as terminal:
+        engine = connect_or_install(settings.docker_host, args.install, terminal.note)
+        try:
+            found = image.ensure(engine, settings.image, terminal.steps)
+            box = toolbox.ensure(engine, terminal.steps)
+            terminal.steps("", 0, 0)
+        finally:
+            engine.close()
+    print(f"image    {found.reference}\ntoolbox  {box.volume}\nengine   {engine.host}")
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
+    from codeagent.sandbox import image
+    from codeagent.sandbox.engine import connect
+    from codeagent.sandbox.inventory import holdings
+
+    settings = _settings(args)
+    engine = connect(settings.docker_host)
+    try:
+        found = image.find(engine, settings.image)
+        held = holdings(engine)
+    finally:
+        engine.close()
+    facts = {
+        "host": engine.host,
+        "found_by": engine.found_by,
+        "version": engine.version,
+        "api": engine.api,
+        "architecture": engine.architecture,
+        "cgroup_version": engine.cgroup_version,
+        "rootless": engine.rootless,
+    }
+    if args.json:
+        image_facts = {
+            "name": settings.image,
+            "reference": found.reference if found else None,
+            "present": bool(found),
+        }
+        print(json.dumps({"engine": facts, "image": image_facts, "holdings": [asdict(one) for one in held]}))
+        return 0
+    print(f"engine  {engine.version} ({engine.architecture}) at {engine.host}, from {engine.found_by}")
+    print(f"image   {found.reference if found else f'{settings.image}: missing, made by `codeagent sandbox build`'}")
+    print("\n".join(_table(held)))
+    return 0
+
+
+def _clean(args: argparse.Namespace) -> int:
+    from codeagent.sandbox.engine import connect
+    from codeagent.sandbox.inventory import holdings, remove
+
+    engine = connect(_settings(args).docker_host)
+    try:
+        needless = [one for one in holdings(engine) if one.needless]
+        if not needless:
+            print("Nothing to remove: everything has a living owner.")
+            return 0
+        print("\n".join(_table(needless)), flush=True)
+        if args.dry_run:
+            return 0
+        kept = [(one, reason) for one in needless if (reason := remove(engine, one))]
+    finally:
+        engine.close()
+    for one, reason in kept:
+        print(f"{one.kind} {one.name} stays: {reason}", file=sys.stderr)
+    freed = sum(one.size or 0 for one in needless) - sum(one.size or 0 for one, _ in kept)
+    print(f"Removed {len(needless) - len(kept)} of {len(needless)}, up to {_size(freed)}.")
+    return 0
+
+
+def _table(held: Sequence[Holding]) -> list[str]:
+    if not held:
+        return ["nothing of codeagent's is on this engine"]
+    rows = [(one.kind.value, one.name, _size(one.size), one.owner) for one in held]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return [
+        f"{kind:<{widths[0]}}  {name:<{widths[1]}}  {size:>{widths[2]}}  {owner}" for kind, name, size, owner in rows
+    ]
+
+
+def _size(count: int | None) -> str:
+    if count is None:
+        return "?"
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} B"

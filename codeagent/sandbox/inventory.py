@@ -1,0 +1,125 @@
+"""What codeagent has on an engine: images, containers and volumes, with size and owner, and what nobody needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from codeagent.sandbox import image, toolbox
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner, is_gone
+
+DISK_USAGE_SECONDS = 300
+
+
+class Kind(StrEnum):
+    IMAGE = "image"
+    CONTAINER = "container"
+    VOLUME = "volume"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """One thing on the engine. `size` in bytes, None where the engine does not tell; `owner` in words.
+
+    `needless` is set when it is proven that nothing uses it: its owner has ended, or it belongs to another version.
+    """
+
+    kind: Kind
+    id: str
+    name: str
+    size: int | None
+    owner: str
+    needless: bool
+
+
+def holdings(engine: Engine) -> list[Holding]:
+    """Everything with a label of codeagent's, in the order in which it can be removed."""
+    with engine.patience(DISK_USAGE_SECONDS):
+        usage = engine.client.df()
+    here = Owner.current()
+    containers = [_container(entry, here) for entry in _labelled(usage.get("Containers"))]
+    volumes = [_volume(entry, here) for entry in _labelled(usage.get("Volumes"))]
+    images = [_image(entry, name) for entry in _labelled(usage.get("Images")) if (name := _image_name(entry))]
+    return [*containers, *volumes, *images]
+
+
+def remove(engine: Engine, holding: Holding) -> str | None:
+    """Removes it; the engine's reason when it does not."""
+    import docker.errors
+
+    api = engine.client.api
+    try:
+        match holding.kind:
+            case Kind.CONTAINER:
+                api.remove_container(holding.id, v=True, force=True)
+            case Kind.VOLUME:
+                api.remove_volume(holding.id)
+            case Kind.IMAGE:
+                api.remove_image(holding.id)
+    except docker.errors.NotFound:
+        return None
+    except docker.errors.APIError as error:
+        return " ".join(str(error.explanation or error).split())
+    return None
+
+
+def _labelled(entries: Iterable[Any] | None) -> list[dict[str, Any]]:
+    ours = {SESSION_LABEL, OWNER_LABEL, toolbox.LABEL, image.HASH_LABEL}
+    return [entry for entry in entries or () if ours & set(entry.get("Labels") or ())]
+
+
+def _container(entry: dict[str, Any], here: Owner) -> Holding:
+    labels = entry["Labels"]
+    name = (entry.get("Names") or [entry["Id"][:12]])[0].lstrip("/")
+    # What fills a toolbox's volume lives for a moment and is never started.
+    left_over = toolbox.LABEL in labels or is_gone(labels.get(OWNER_LABEL, ""), here)
+    return Holding(Kind.CONTAINER, entry["Id"], name, entry.get("SizeRw") or 0, _owner(labels, here), left_over)
+
+
+def _volume(entry: dict[str, Any], here: Owner) -> Holding:
+    labels = entry["Labels"]
+    usage = entry.get("UsageData") or {}
+    size = usage.get("Size", -1)
+    if toolbox.LABEL in labels:
+        owner = "the toolbox" if _current(labels) else "the toolbox of another version"
+        needless = not _current(labels) and usage.get("RefCount") == 0
+    else:
+        owner = _owner(labels, here)
+        needless = is_gone(labels.get(OWNER_LABEL, ""), here)
+    return Holding(Kind.VOLUME, entry["Name"], entry["Name"], size if size >= 0 else None, owner, needless)
+
+
+def _image_name(entry: dict[str, Any]) -> str | None:
+    """The name that codeagent gave it. An image that a user made from ours has our labels, but a name of its own."""
+    ours = (f"{image.DEFAULT}:", f"{toolbox.NAME}:")
+    names = [tag for tag in entry.get("RepoTags") or () if tag.startswith(ours)]
+    return min(names, key=lambda name: name.endswith(":latest"), default=None)
+
+
+def _image(entry: dict[str, Any], name: str) -> Holding:
+    labels = entry["Labels"]
+    size = int(entry.get("Size") or 0)
+    what = "the default image"
+    if toolbox.LABEL in labels:
+        what = "the toolbox"
+        # It stands on the default image and shares that. -1 is for unknown.
+        size -= max(int(entry.get("SharedSize") or 0), 0)
+    owner = what if _current(labels) else f"{what} of another version"
+    needless = not _current(labels) and int(entry.get("Containers") or 0) <= 0
+    return Holding(Kind.IMAGE, name, name, size, owner, needless)
+
+
+def _current(labels: dict[str, str]) -> bool:
+    if toolbox.LABEL in labels:
+        return labels[toolbox.LABEL] == toolbox.content_hash()
+    return labels.get(image.HASH_LABEL) == image.content_hash(image.sandbox_folder())
+
+
+def _owner(labels: dict[str, str], here: Owner) -> str:
+    session = labels.get(SESSION_LABEL, "unknown session")
+    role = labels.get(ROLE_LABEL, "")
+    state = " (ended)" if is_gone(labels.get(OWNER_LABEL, ""), here) else ""
+    return f"session {session}{f', {role}' if role else ''}{state}"

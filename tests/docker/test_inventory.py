@@ -1,0 +1,155 @@
+"""What `codeagent sandbox` says and removes, on a real engine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.inventory import Holding, Kind, holdings, remove
+from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
+from codeagent.sandbox.toolbox import Toolbox
+from tests.conftest import TEST_LABEL
+
+
+def codeagent(*arguments: str) -> subprocess.CompletedProcess[str]:
+    script = "from codeagent.cli.main import main; main()"
+    return subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def dead() -> Owner:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return replace(Owner.current(), pid=process.pid, started="1")
+
+
+@pytest.fixture
+def left_over(engine: Engine) -> Iterator[str]:
+    yield from volume(engine, "codeagent-test-left-over", dead())
+
+
+@pytest.fixture
+def in_use(engine: Engine) -> Iterator[str]:
+    yield from volume(engine, "codeagent-test-in-use", Owner.current())
+
+
+@pytest.fixture
+def elsewhere(engine: Engine) -> Iterator[str]:
+    yield from volume(engine, "codeagent-test-elsewhere", replace(dead(), machine="another machine"))
+
+
+def volume(engine: Engine, name: str, owner: Owner) -> Iterator[str]:
+    labels = {SESSION_LABEL: name, OWNER_LABEL: owner.label(), ROLE_LABEL: "copy", TEST_LABEL: "1"}
+    created = engine.client.volumes.create(name, labels=labels)
+    yield name
+    if any(one.name == name for one in engine.client.volumes.list()):
+        created.remove()
+
+
+def named(held: list[Holding], *names: str) -> list[Holding]:
+    return [one for name in names for one in held if one.name == name]
+
+
+def test_only_what_has_provably_no_owner_is_needless(
+    engine: Engine, left_over: str, in_use: str, elsewhere: str
+) -> None:
+    assert named(holdings(engine), left_over, in_use, elsewhere) == [
+        Holding(Kind.VOLUME, left_over, left_over, 0, f"session {left_over}, copy (ended)", needless=True),
+        Holding(Kind.VOLUME, in_use, in_use, 0, f"session {in_use}, copy", needless=False),
+        Holding(Kind.VOLUME, elsewhere, elsewhere, 0, f"session {elsewhere}, copy", needless=False),
+    ]
+
+
+def test_removing_is_final_and_may_be_repeated(engine: Engine, left_over: str) -> None:
+    (holding,) = named(holdings(engine), left_over)
+    assert remove(engine, holding) is None
+    assert named(holdings(engine), left_over) == []
+    assert remove(engine, holding) is None
+
+
+def test_what_is_used_after_all_stays_and_the_engine_says_why(engine: Engine, image: str, left_over: str) -> None:
+    user = engine.client.containers.create(image, ["true"], volumes={left_over: {"bind": "/x", "mode": "ro"}})
+    try:
+        (holding,) = named(holdings(engine), left_over)
+        assert "in use" in str(remove(engine, holding))
+    finally:
+        user.remove()
+
+
+def test_a_left_over_container_is_found_with_its_session(engine: Engine, image: str) -> None:
+    labels = {SESSION_LABEL: "k3f9x", OWNER_LABEL: dead().label(), ROLE_LABEL: "reader"}
+    container = engine.client.containers.create(image, ["true"], labels=labels, name="codeagent-test-left-over")
+    try:
+        (holding,) = named(holdings(engine), "codeagent-test-left-over")
+        assert (holding.kind, holding.owner) == (Kind.CONTAINER, "session k3f9x, reader (ended)")
+        assert holding.needless
+        assert remove(engine, holding) is None
+    finally:
+        if engine.client.api.containers(all=True, filters={"id": container.id}):
+            container.remove(force=True)
+
+
+def test_the_images_and_the_toolbox_in_use_are_kept(engine: Engine, image: str, toolbox: Toolbox) -> None:
+    held = named(holdings(engine), image, toolbox.volume)
+    assert [(one.kind, one.owner, one.needless) for one in held] == [
+        (Kind.IMAGE, "the default image", False),
+        (Kind.VOLUME, "the toolbox", False),
+    ]
+
+
+def test_an_image_that_a_user_made_from_ours_is_not_ours(engine: Engine, broken_python_image: str) -> None:
+    assert named(holdings(engine), broken_python_image) == []
+
+
+def test_status_as_json_holds_the_engine_and_everything_on_it(
+    engine: Engine, image: str, toolbox: Toolbox, left_over: str
+) -> None:
+    done = codeagent("sandbox", "status", "--json", "--docker-host", engine.host)
+    assert (done.returncode, done.stderr) == (0, "")
+    facts = json.loads(done.stdout)
+    assert facts["engine"] == {
+        "host": engine.host,
+        "found_by": "--docker-host",
+        "version": engine.version,
+        "api": engine.api,
+        "architecture": engine.architecture,
+        "cgroup_version": engine.cgroup_version,
+        "rootless": engine.rootless,
+    }
+    assert facts["image"] == {"name": "codeagent-sandbox", "reference": image, "present": True}
+    assert {one["name"]: one["needless"] for one in facts["holdings"]}.items() >= {
+        (image, False),
+        (toolbox.volume, False),
+        (left_over, True),
+    }
+
+
+def test_clean_shows_what_it_would_remove(engine: Engine, left_over: str, in_use: str) -> None:
+    done = codeagent("sandbox", "clean", "--dry-run", "--docker-host", engine.host)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f" {left_over} " in done.stdout
+    assert in_use not in done.stdout
+    assert named(holdings(engine), left_over) != []
+
+
+def test_building_what_is_there_says_what_it_is(engine: Engine, image: str, toolbox: Toolbox) -> None:
+    done = codeagent("sandbox", "build", "--docker-host", engine.host)
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"image    {image}\ntoolbox  {toolbox.volume}\nengine   {engine.host}\n",
+    )
+
+
+def test_no_engine_is_two_sentences_and_an_exit_code() -> None:
+    done = codeagent("sandbox", "status", "--docker-host", "unix:///nowhere.sock")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == (
+        "codeagent: error: No Docker Engine answers. "
+        "Tried: unix:///nowhere.sock (from --docker-host): no such socket.\n"
+        "Start that engine, or name another with --docker-host.\n"
+    )

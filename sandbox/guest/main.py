@@ -8,6 +8,7 @@ CONFIG is one JSON object (it can be read in `docker inspect`, so nothing in it 
     uid, gid      whose rights to take; null: those of the root's owner, as seen in the container
     folders       further folders to open before the ids are given up, by name
     environment   variables of every command, on top of the fixed ones
+    files         what the operations on files need to know (`Root.settings`)
 """
 
 from __future__ import annotations
@@ -30,7 +31,11 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 def operations() -> dict[str, Handler]:
     """Every operation by name; `run` is the server's own."""
-    return {}
+    try:
+        from guest.files import OPERATIONS
+    except ImportError:
+        return {}
+    return OPERATIONS
 
 
 def main() -> None:
@@ -38,18 +43,19 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     os.umask(0o022)
-    root = Root(
-        os.open(config["root"], FOLDER),
-        {name: os.open(path, FOLDER) for name, path in config.get("folders", {}).items()},
-    )
-    owner = _owner(config, root.fd)
+    folders = {name: os.open(path, FOLDER) for name, path in config.get("folders", {}).items()}
+    owner = _owner(config)
     ids.become_guest(owner)
+    # Only now: root without capabilities may not even enter a folder that is closed to others.
+    root, readable = _open_root(config["root"])
     os.makedirs(environment.HOME, mode=0o700, exist_ok=True)
     variables = environment.for_commands(os.environ, config.get("environment", {}), owner)
     spawner = Spawner(variables, owner)
-    server = Server(open(0, "rb", buffering=256 * 1024), 1, root, operations(), spawner)  # noqa: SIM115 - for life
+    server = Server(
+        open(0, "rb", buffering=256 * 1024), 1, Root(root, folders, config.get("files", {})), operations(), spawner
+    )  # noqa: SIM115 - for life
     try:
-        server.serve(greeting(root, owner))
+        server.serve(greeting(owner, readable))
     except protocol.ProtocolError as error:
         print(f"guest: {error}", file=sys.stderr, flush=True)
         os._exit(2)
@@ -58,19 +64,24 @@ def main() -> None:
         os._exit(0)
 
 
-def _owner(config: Mapping[str, Any], root: int) -> ids.Owner:
-    found = os.fstat(root)
+def _owner(config: Mapping[str, Any]) -> ids.Owner:
+    found = os.stat(config["root"])
     uid, gid = config.get("uid"), config.get("gid")
     return ids.Owner(found.st_uid if uid is None else uid, found.st_gid if gid is None else gid)
 
 
-def greeting(root: Root, owner: ids.Owner) -> dict[str, Any]:
-    """What the host is told at the start."""
+def _open_root(path: str) -> tuple[int, bool]:
+    """A descriptor, and whether the repository can be listed with the owner's rights."""
     try:
-        os.listdir(root.fd)
-        readable = True
-    except OSError:
-        readable = False
+        fd = os.open(path, FOLDER)
+        os.listdir(fd)
+    except PermissionError:
+        return os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), False
+    return fd, True
+
+
+def greeting(owner: ids.Owner, readable: bool) -> dict[str, Any]:
+    """What the host is told at the start."""
     return {
         "version": protocol.VERSION,
         "uid": owner.uid,

@@ -1,6 +1,6 @@
 """What an operation is: a named handler that answers one request.
 
-A module that offers operations has a table `OPERATIONS: dict[str, Handler]`; `guest.main` joins the tables.
+`guest.files.OPERATIONS: dict[str, Handler]` holds those on files; `run` is the server's own.
 A handler runs in a thread of a bounded pool, with the effective ids of the repository's owner. It returns the
 reply's fields (they must fit into one frame, 64 KiB of JSON) and its body; an iterator of chunks is sent while
 it is produced, each chunk of any size. It refuses by raising `Refusal`.
@@ -32,11 +32,13 @@ class Root:
     """The repository: a directory descriptor of `/workspace`, opened once, never inherited by a command.
 
     `folders` are further descriptors that the host asked for at start, by name (see `guest.main`), opened
-    before the guest gave up its first ids.
+    before the guest gave up its first ids. `settings` is what the host said about the tree (`files` in the guest's
+    CONFIG): protected patterns, where git keeps its things.
     """
 
     fd: int
     folders: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 Reply = tuple[dict[str, Any], "bytes | Iterator[bytes]"]

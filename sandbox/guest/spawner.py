@@ -57,9 +57,9 @@ def find_shell(path: str) -> str:
 
 
 def _serve(control: socket.socket, environment: dict[str, str], owner: ids.Owner) -> None:
-    null = os.open("/dev/null", os.O_RDWR)
-    os.dup2(null, 0)
-    os.dup2(null, 1)
+    # Opened once: a command of root's could replace /dev/null. Commands inherit descriptor 0 as their stdin.
+    os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+    os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
     children: set[int] = set()
     signal.signal(signal.SIGCHLD, lambda _number, _frame: _end_orphans(children))

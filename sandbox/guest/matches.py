@@ -33,7 +33,7 @@ def _names_like(folder: int, name: bytes) -> list[bytes]:
     except OSError:
         return []
     try:
-        names = {}
+        names: dict[str, bytes] = {}
         with os.scandir(here) as entries:
             for entry, _ in zip(entries, range(NAMES_COMPARED), strict=False):
                 names.setdefault(_plain(os.fsencode(entry.name)), os.fsencode(entry.name))
@@ -48,7 +48,8 @@ def _plain(name: bytes) -> str:
 
 
 def _same_name_elsewhere(tree: Tree, name: bytes) -> list[bytes]:
-    wanted, found = _plain(name), []
+    wanted = _plain(name)
+    found: list[bytes] = []
     deadline = time.monotonic() + SEARCH_SECONDS
     waiting = deque([Level.of_root(tree)])
     searched = 0

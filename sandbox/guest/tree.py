@@ -66,6 +66,19 @@ class Tree:
             walk.close()
         return False
 
+    def tracks(self, path: bytes) -> bool:
+        """Whether git tracks this file."""
+        *folders, name = path.split(b"/")
+        level = Level.of_root(self)
+        try:
+            for folder in folders:
+                level = level.enter(folder)
+            return level.is_tracked(name, False)
+        except OSError:
+            return False
+        finally:
+            level.close()
+
     def rules_in(self, folder: int, name: bytes = b".gitignore") -> Rules:
         """The rules of an ignore file below `folder`; git does not follow a link in its place."""
         try:

@@ -7,9 +7,10 @@ other, so that no pattern makes matching slower than linear in the name, however
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 SPECIAL = b"*?[\\"
-CLASSES = {
+CLASSES: dict[bytes, Callable[[int], bool]] = {
     b"alnum": lambda b: chr(b).isalnum(),
     b"alpha": lambda b: chr(b).isalpha(),
     b"blank": lambda b: b in b" \t",

@@ -1,0 +1,112 @@
+"""Finds protected things in the tree, again and again, cheaply: a folder is read only when its mtime has changed.
+
+Git directories inside the tree (submodules' own, vendored clones) are reported too: their configuration names
+programs, and is to be replaced like the repository's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from threading import Lock
+
+from guest.operations import Reply
+from guest.places import MOUNT, decoded
+from guest.tree import Tree
+
+MAX_FOLDERS = 50_000
+LIST_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+MOUNTINFO = "/proc/self/mountinfo"
+
+
+@dataclass(slots=True)
+class _Folder:
+    mtime: int
+    subfolders: list[bytes]
+    protected: list[bytes]
+    gits: list[bytes]
+
+
+@dataclass(slots=True)
+class Scanner:
+    """Keeps what it saw of every folder. `masks` are the paths that something should be mounted on."""
+
+    tree: Tree
+    masks: list[bytes] = field(default_factory=list)
+    _folders: dict[bytes, _Folder] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def reply(self) -> Reply:
+        """Body: JSON `{protected, gits}`, paths of all there are; fields: which masks are not mounted any more."""
+        with self._lock:
+            protected, gits, complete = self._scan()
+        mounted = mounted_below(MOUNT)
+        lost = [decoded(mask) for mask in self.masks if mask not in mounted]
+        found = {"protected": list(map(decoded, protected)), "gits": list(map(decoded, gits))}
+        fields = {"complete": complete, "lost": lost[:100], "lost_count": len(lost)}
+        return fields, json.dumps(found, separators=(",", ":")).encode("ascii")
+
+    def _scan(self) -> tuple[list[bytes], list[bytes], bool]:
+        protected: list[bytes] = []
+        gits: list[bytes] = []
+        known, self._folders = self._folders, {}
+        waiting = [b""]
+        while waiting and len(self._folders) < MAX_FOLDERS:
+            path = waiting.pop()
+            folder = self._look(path, known.get(path))
+            if folder is None:
+                continue
+            self._folders[path] = folder
+            protected += folder.protected
+            gits += folder.gits
+            waiting += folder.subfolders
+        return protected, gits, not waiting
+
+    def _look(self, path: bytes, known: _Folder | None) -> _Folder | None:
+        try:
+            mtime = os.stat(path or b".", dir_fd=self.tree.root, follow_symlinks=False).st_mtime_ns
+            if known is not None and known.mtime == mtime:
+                return known
+            return self._read(path, mtime)
+        except OSError:
+            return None  # gone, or closed to the owner: then it is closed to every command too
+
+    def _read(self, path: bytes, mtime: int) -> _Folder:
+        folder = _Folder(mtime, [], [], [])
+        here = os.open(path or b".", LIST_FLAGS, dir_fd=self.tree.root)
+        try:
+            with os.scandir(here) as entries:
+                for entry in entries:
+                    name = os.fsencode(entry.name)
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    inner = path + b"/" + name if path else name
+                    if name == b".git":
+                        folder.gits.append(inner)
+                    elif self.tree.protection.covers_entry(inner, is_folder):
+                        folder.protected.append(inner)
+                    elif is_folder:
+                        folder.subfolders.append(inner)
+        finally:
+            os.close(here)
+        return folder
+
+
+def mounted_below(top: bytes) -> set[bytes]:
+    """Paths relative to `top` that something is mounted on."""
+    found = set()
+    with open(MOUNTINFO, "rb") as file:
+        for line in file:
+            point = _unescaped(line.split(b" ", 5)[4])
+            if point.startswith(top + b"/"):
+                found.add(point[len(top) + 1 :])
+    return found
+
+
+def _unescaped(text: bytes) -> bytes:
+    """mountinfo writes blanks and backslashes in octal."""
+    if b"\\" not in text:
+        return text
+    for code in (b"\\040", b"\\011", b"\\012", b"\\134"):
+        text = text.replace(code, bytes([int(code[1:], 8)]))
+    return text

@@ -167,20 +167,25 @@ def _start(engine: PrivateEngine, say: Say) -> None:
         )
     say(f"Starting a Docker Engine in {engine.folder}.")
     engine.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with engine.log.open("ab") as log:
-        # A session of its own: Ctrl-C and the end of the terminal are meant for codeagent, not for the engine.
-        process = subprocess.Popen(
-            engine.argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/"
-        )
+    # The very line that is printed. It has a session of its own: Ctrl-C and the end of the terminal are meant for
+    # codeagent, not for the engine.
+    started = subprocess.run(["sh", "-c", f"{engine.start_line} echo $!"], stdout=subprocess.PIPE, text=True, cwd="/")
+    pid = started.stdout.strip()
     deadline = time.monotonic() + START_SECONDS
     while socket_failure(engine.socket) is not None:
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.terminate()
+        if not _runs(pid) or time.monotonic() > deadline:
             raise SandboxError(
                 f"The Docker Engine did not start: {_last_line(engine.log.read_text(errors='replace'))}",
                 f"Its log is {engine.log}; in a container, it needs --privileged.",
             )
         time.sleep(0.05)
+
+
+def _runs(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _last_line(text: str) -> str:

@@ -1,0 +1,35 @@
+# Everything runs from .venv, which is made on first use and again when pyproject.toml changes.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: check test bench format
+
+## check: everything that is fast and needs no container engine
+check: .venv/installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -m "not docker"
+
+## test: everything, against real containers (`codeagent sandbox build --install` brings an engine)
+test: .venv/installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+## bench: what performance is claimed by, side by side with `docker exec`
+bench: .venv/installed
+	$(BIN)/python -m bench
+
+format: .venv/installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.venv/installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@

@@ -12,12 +12,17 @@ from guest.reading import fetch, read_file
 from guest.scanning import Scanner
 from guest.tree import Git, Tree
 
+Above = tuple[tuple[bytes, bytes], ...]
+
 GIT_FOLDER = "git"
 """The name under which the host has the git directory opened when it lies outside of the root."""
 
 
 class Files:
-    """The tree that the operations work on. The host says once, before any other call, what is protected."""
+    """The tree that the operations work on, made at the first call from what the host said at start:
+
+    `protect`: [[regular expression, protects], …] and `prefix`: see `Git`.
+    """
 
     def __init__(self) -> None:
         self._tree: Tree | None = None
@@ -25,8 +30,13 @@ class Files:
 
     def tree(self, root: Root) -> Tree:
         if self._tree is None:
-            self._tree = Tree(root.fd, Git(root.folders.get(GIT_FOLDER)))
+            self._tree = self._make(root)
         return self._tree
+
+    def _make(self, root: Root, above: Above = ()) -> Tree:
+        given = root.settings
+        git = Git(root.folders.get(GIT_FOLDER), _bytes(given.get("prefix", "")), above)
+        return Tree(root.fd, git, Protection([(regex, protects) for regex, protects in given.get("protect", ())]))
 
     def scanner(self, root: Root) -> Scanner:
         if self._scanner is None:
@@ -34,11 +44,9 @@ class Files:
         return self._scanner
 
     def prepare(self, root: Root, _args: dict[str, Any], body: bytes) -> Reply:
-        """Body: JSON `{protect: [[regular expression, protects], …], masks: [path, …], prefix, above}` (see `Git`)."""
+        """What is too long for the start. Body: JSON `{masks: [path, …], above: [[folder, ignore file], …]}`."""
         given = json.loads(body)
-        above = tuple((_bytes(base), _bytes(text)) for base, text in given["above"])
-        git = Git(root.folders.get(GIT_FOLDER), _bytes(given["prefix"]), above)
-        self._tree = Tree(root.fd, git, Protection([(regex, protects) for regex, protects in given["protect"]]))
+        self._tree = self._make(root, tuple((_bytes(base), _bytes(text)) for base, text in given["above"]))
         self._scanner = Scanner(self._tree, [_bytes(path) for path in given["masks"]])
         return {}, b""
 

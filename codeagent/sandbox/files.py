@@ -1,0 +1,142 @@
+"""The file operations of a guest, called over its channel. What the guest says is checked, never believed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from codeagent.errors import ErrorKind, ToolError
+from codeagent.sandbox.seam import Entry, EntryKind, FileLine, FilePage, Listing
+
+PAGE_LINES = 2_000
+PAGE_BYTES = 64 * 1024
+PAGE_ENTRIES = 1_000
+MAX_FETCHED = 16 << 20
+
+Answer = TypeVar("Answer")
+
+
+class Calls(Protocol):
+    """The part of `Channel` that is needed here."""
+
+    def call(self, op: str, args: Mapping[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]: ...
+
+
+class Malformed(Exception):
+    """The guest's answer has not the promised form."""
+
+
+def read_file(channel: Calls, path: str, start_line: int | None, end_line: int | None) -> FilePage:
+    """One page of lines. ToolError as the guest refuses."""
+    return _checked(_page, *channel.call("read_file", {"path": path, "start": start_line, "end": end_line}))
+
+
+def list_dir(channel: Calls, path: str, depth: int, offset: int) -> Listing:
+    """One page of entries. ToolError as the guest refuses."""
+    return _checked(_listing, *channel.call("list_dir", {"path": path, "depth": depth, "offset": offset}))
+
+
+def fetch(channel: Calls, path: str) -> bytes:
+    """A whole file, at most 16 MiB. ToolError as the guest refuses."""
+    content = channel.call("fetch", {"path": path})[1]
+    if len(content) > MAX_FETCHED:
+        raise _broken()
+    return content
+
+
+def prepare(channel: Calls, masks: Iterable[str], above: Iterable[tuple[str, str]] = ()) -> None:
+    """Tells the guest what is masked, and the ignore files above a mounted sub-folder (folder, text)."""
+    given = {"masks": list(masks), "above": [list(pair) for pair in above]}
+    channel.call("prepare_files", {}, json.dumps(given).encode("ascii"))
+
+
+def tracked(channel: Calls, paths: Iterable[str]) -> list[str]:
+    """Those of `paths` that git tracks."""
+    asked = list(paths)
+    reply = channel.call("tracked", {}, json.dumps(asked).encode("ascii"))[1]
+    found = _json(reply)
+    return [path for path in asked if path in set(_texts(found))]
+
+
+def _checked(read: Callable[[dict[str, Any], bytes], Answer], fields: dict[str, Any], body: bytes) -> Answer:
+    try:
+        return read(fields, body)
+    except (Malformed, KeyError, ValueError, TypeError):
+        raise _broken() from None
+
+
+def _broken() -> ToolError:
+    return ToolError(ErrorKind.SANDBOX_FAILED, "the container gave an answer that makes no sense")
+
+
+def _page(fields: dict[str, Any], body: bytes) -> FilePage:
+    count, first, omitted = _number(fields["count"]), _number(fields["first"]), dict(_pairs(fields["omitted"]))
+    texts = body.decode("utf-8").split("\n") if count else []
+    if len(texts) != count or count > PAGE_LINES or len(body) > PAGE_BYTES:
+        raise Malformed
+    return FilePage(
+        path=_text(fields["path"]),
+        lines=tuple(FileLine(first + place, text, omitted.get(place, 0)) for place, text in enumerate(texts)),
+        total_lines=_number(fields["total_lines"]),
+        size=_number(fields["size"]),
+        sha256=_text(fields["sha256"])[:64],
+        encoding=_text(fields["encoding"])[:40],
+        notes=_texts(fields["notes"]),
+    )
+
+
+def _listing(fields: dict[str, Any], body: bytes) -> Listing:
+    entries = _json(body)
+    if not isinstance(entries, list) or len(entries) > PAGE_ENTRIES:
+        raise Malformed
+    notes = _texts(fields["notes"])
+    if fields["counted"] is not True:
+        notes += ("counting stopped: there are more entries than this number",)
+    return Listing(
+        path=_text(fields["path"]),
+        entries=tuple(_entry(*entry) for entry in entries),
+        offset=_number(fields["offset"]),
+        total=_number(fields["total"]),
+        ignored=_number(fields["ignored"]),
+        notes=notes,
+    )
+
+
+def _entry(path: Any, kind: Any, size: Any, target: Any, protected: Any) -> Entry:
+    return Entry(
+        path=_text(path),
+        kind=EntryKind(kind),
+        size=None if size is None else _number(size),
+        target=None if target is None else _text(target),
+        protected=protected is True,
+    )
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except RecursionError:
+        raise Malformed from None
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise Malformed
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > PAGE_BYTES:
+        raise Malformed
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise Malformed
+    return tuple(map(_text, value))
+
+
+def _pairs(value: Any) -> list[tuple[int, int]]:
+    return [(_number(place), _number(count)) for place, count in value]

@@ -15,7 +15,7 @@ from codeagent.conversation import Json, ToolCall, adopted, text_of
 from codeagent.inference import Inference, Progress, Request, RetryNotice
 from codeagent.providers.encoding import Shown
 from codeagent.providers.explain import explained
-from codeagent.providers.failures import Failure, Kind, of_event
+from codeagent.providers.failures import Failure, Kind, final, of_event
 from codeagent.providers.retry import Patience
 from codeagent.providers.sse import EventStream
 from codeagent.providers.text_calls import written_as_text
@@ -103,7 +103,7 @@ class Adapter:
             try:
                 return self._finished(self._exchange(request, progress), request)
             except Failure as failure:
-                lesson = self._dialect.learn(failure) if lessons < _LESSONS else ""
+                lesson = self._dialect.learn(failure) if lessons < _LESSONS and not final(failure) else ""
                 if lesson:
                     lessons += 1
                     progress(RetryNotice(patience.attempts + lessons, lesson, 0))

@@ -168,9 +168,14 @@ def untrusted(failure: Failure) -> bool:
     return failure.kind is Kind.UNREACHABLE and "certificate" in failure.words
 
 
+def final(failure: Failure) -> bool:
+    """Whether neither waiting nor another form of the same request helps."""
+    return exhausted(failure) or key_refused(failure) or context_full(failure) or untrusted(failure)
+
+
 def transient(failure: Failure) -> bool:
     """Whether the same request may succeed when it is sent again."""
-    if exhausted(failure) or key_refused(failure) or context_full(failure) or untrusted(failure):
+    if final(failure):
         return False
     if failure.should_retry is not None:
         return failure.should_retry

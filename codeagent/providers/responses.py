@@ -14,10 +14,11 @@ from codeagent.conversation import Item, Json, ToolCall
 from codeagent.inference import Finish, Inference, Request, Usage
 from codeagent.providers.adapter import Events
 from codeagent.providers.encoding import Shown, cleaned, encoded
-from codeagent.providers.failures import Failure, Kind, context_full, exhausted, key_refused, of_event, transient
+from codeagent.providers.failures import Failure, Kind, final, of_event, transient
 from codeagent.providers.learning import named_parameter, without
 from codeagent.providers.options import Options
-from codeagent.providers.responses_items import Input, items_of, refused_text, source_of
+from codeagent.providers.responses_items import Input, items_of, refused_text
+from codeagent.providers.source import source_of
 from codeagent.providers.written import Written
 from codeagent.settings import ProviderSettings
 
@@ -99,9 +100,7 @@ class Responses:
     def _ended(self, response: Json, kind: str, done: list[tuple[Any, Json]], text: str) -> Inference:
         failed = kind == "response.failed"
         failure = of_event({"error": response.get("error")}) if failed else None
-        if failure is not None and (
-            transient(failure) or context_full(failure) or exhausted(failure) or key_refused(failure)
-        ):
+        if failure is not None and (transient(failure) or final(failure)):
             raise failure
         raw = cleaned(_output(response, done, text))
         items = items_of(self._settings.name, self._settings.model, raw)

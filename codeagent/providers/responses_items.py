@@ -18,6 +18,7 @@ from codeagent.conversation import (
 from codeagent.providers.arguments import usable_arguments
 from codeagent.providers.call_ids import any_ids, tool_name
 from codeagent.providers.encoding import digest, encoded
+from codeagent.providers.source import source_of
 
 API = "responses"
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
@@ -52,11 +53,6 @@ def _item(item: Json, source: Source) -> Item:
         texts = [str(p.get("text") or "") for p in parts if p.get("type") == "output_text"]
         return AssistantMessage("".join(refusals or texts), source, refusal=bool(refusals))
     return Reasoning(source)
-
-
-def source_of(item: Item) -> Source | None:
-    """Who produced the item; None for what a model did not."""
-    return None if isinstance(item, (UserMessage, ToolOutput)) else item.source
 
 
 def refused_text(items: Sequence[Item]) -> str:

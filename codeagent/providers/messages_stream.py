@@ -1,0 +1,75 @@
+"""Puts the events of a streamed message together into content blocks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from codeagent.conversation import Json
+from codeagent.providers.encoding import Shown, clean
+from codeagent.providers.messages_items import RAW_INPUT
+
+_TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+
+
+class Blocks:
+    """One message as it grows. `stop` is the delta that says why the model stopped; `usage` is merged."""
+
+    def __init__(self, show: Shown) -> None:
+        self._show = show
+        self._blocks: dict[object, dict[str, Any]] = {}
+        self._inputs: dict[object, list[str]] = {}
+        self.stop: dict[str, Any] = {}
+        self.usage: dict[str, Any] = {}
+
+    def take(self, event: Json) -> None:
+        """One event; those of unknown types are passed over."""
+        kind = event.get("type")
+        if kind == "message_start":
+            self._count((event.get("message") or {}).get("usage"))
+        elif kind == "content_block_start":
+            self._start(event.get("index"), event.get("content_block") or {})
+        elif kind == "content_block_delta":
+            self._delta(event.get("index"), event.get("delta") or {})
+        elif kind == "message_delta":
+            self.stop.update(event.get("delta") or {})
+            self._count(event.get("usage"))
+
+    def _count(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            self.usage.update({name: value for name, value in usage.items() if value is not None})
+
+    def _start(self, index: object, block: Json) -> None:
+        self._blocks[index] = dict(block)
+        if block.get("type") == "text":
+            self._show(block.get("text"))
+
+    def _delta(self, index: object, delta: Json) -> None:
+        kind = str(delta.get("type"))
+        block = self._blocks.setdefault(index, {"type": "text"})
+        name = _TEXTS.get(kind)
+        if name is not None:
+            piece = str(delta.get(name) or "")
+            block[name] = str(block.get(name) or "") + piece
+            if name == "text":
+                self._show(piece)
+        elif kind == "input_json_delta":
+            self._inputs.setdefault(index, []).append(str(delta.get("partial_json") or ""))
+        elif kind == "citations_delta":
+            block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
+
+    def content(self) -> list[Json]:
+        """The blocks in the order of their index; a call's streamed arguments become its `input`."""
+        return [self._finished(index, block) for index, block in self._blocks.items()]
+
+    def _finished(self, index: object, block: dict[str, Any]) -> Json:
+        if block.get("type") not in ("tool_use", "server_tool_use"):
+            return block
+        streamed = clean("".join(self._inputs.get(index, ())))
+        if not streamed:
+            return {**block, "input": block.get("input") or {}}
+        try:
+            parsed = json.loads(streamed)
+        except (ValueError, RecursionError):
+            parsed = None
+        return {**block, "input": parsed} if isinstance(parsed, dict) else {**block, "input": {}, RAW_INPUT: streamed}

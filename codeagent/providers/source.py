@@ -1,0 +1,34 @@
+"""Who an item came from, and which items came together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from codeagent.conversation import Item, Source, ToolOutput, UserMessage
+
+
+def source_of(item: Item) -> Source | None:
+    """Who produced the item; None for what no model did."""
+    return None if isinstance(item, (UserMessage, ToolOutput)) else item.source
+
+
+def groups(items: Sequence[Item]) -> Iterator[list[Item]]:
+    """The items as messages hold them: what a model said in one response together, outputs that follow each other
+    together, and each user message alone."""
+    group: list[Item] = []
+    for item in items:
+        if group and not _together(group[-1], item):
+            yield group
+            group = []
+        group.append(item)
+    if group:
+        yield group
+
+
+def _together(one: Item, next_one: Item) -> bool:
+    if isinstance(one, UserMessage) or isinstance(next_one, UserMessage):
+        return False
+    if isinstance(one, ToolOutput) or isinstance(next_one, ToolOutput):
+        return isinstance(one, ToolOutput) and isinstance(next_one, ToolOutput)
+    first, second = one.source, next_one.source
+    return first is None or second is None or first.response == second.response

@@ -275,6 +275,8 @@ class _Pending:
             return
         try:
             self.on_body(piece)
+        except Garbled:
+            raise
         except Exception as error:
             # The consumer's fault (a full disk), not the channel's: the call fails, the channel goes on.
             self.error, self.on_body = error, _drop

@@ -51,9 +51,7 @@ def main() -> None:
     os.makedirs(environment.HOME, mode=0o700, exist_ok=True)
     variables = environment.for_commands(os.environ, config.get("environment", {}), owner)
     spawner = Spawner(variables, owner)
-    server = Server(
-        open(0, "rb", buffering=256 * 1024), 1, Root(root, folders, config.get("files", {})), operations(), spawner
-    )  # noqa: SIM115 - for life
+    server = Server(sys.stdin.buffer, 1, Root(root, folders, config.get("files", {})), operations(), spawner)
     try:
         server.serve(greeting(owner, readable))
     except protocol.ProtocolError as error:

@@ -1,0 +1,67 @@
+"""How the repository is laid out in a container: what `codeagent.sandbox.sandbox` asks of whoever knows about files.
+
+The sandbox decides when a container is started, replaced or given up; the layout decides what is mounted in it, and
+speaks to the guest about files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from codeagent.sandbox.channel import Channel
+from codeagent.sandbox.hardening import Mount
+from codeagent.sandbox.seam import Diff, FileChange, FilePage, Listing, Steps
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One container's sight of the repository.
+
+    `mounts` are `/workspace` and what lies over or beside it; `folders` are opened by the guest before it gives up
+    its first ids (name → path in the container, which commands need not be able to reach); `environment` is added
+    to that of every command.
+    """
+
+    mounts: Sequence[Mount]
+    folders: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Layout(Protocol):
+    """One session's repository. Methods that take a channel speak to a guest whose container has that view."""
+
+    def mounted(self) -> View:
+        """The repository itself, read-only, with all masks that are known to be needed by now."""
+
+    def copying(self, volume: str) -> View:
+        """The copy, writable, with the repository beside it for `fill` (only the guest may reach it)."""
+
+    def copied(self, volume: str, writable: bool) -> View:
+        """The copy alone; what is masked in it was never copied."""
+
+    def prepare(self, channel: Channel) -> None:
+        """Called once for every container, before anything else is asked of it."""
+
+    def outdated(self, channel: Channel) -> bool:
+        """Whether a mask came off or a new protected file appeared; `mounted` then gives the view that is needed.
+
+        Called before each call that goes to the repository itself, so it costs little when nothing has changed.
+        """
+
+    def fill(self, channel: Channel, steps: Steps) -> None:
+        """Copies the repository into the copy inside the container. ToolError(too_large) over the limit."""
+
+    def upload(self, channel: Channel, steps: Steps) -> None:
+        """The same from the host, for an engine that does not see the repository's path."""
+
+    def read_file(self, channel: Channel, path: str, start_line: int | None, end_line: int | None) -> FilePage: ...
+
+    def list_dir(self, channel: Channel, path: str, depth: int, offset: int) -> Listing: ...
+
+    def fetch(self, channel: Channel, path: str) -> bytes: ...
+
+    def store(self, channel: Channel, changes: Sequence[FileChange]) -> None: ...
+
+    def diff(self, channel: Channel) -> Diff: ...

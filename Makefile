@@ -2,22 +2,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: check test bench format
+.PHONY: lint check test bench format
 
-## check: everything that is fast and needs no container engine
-check: .venv/installed
+## lint: format, style, types and layers
+lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -m "not docker"
+
+## check: everything that is fast and needs neither a container engine nor Debian packages
+check: lint
+	$(BIN)/pytest -m "not docker and not slow and not browser and not shells"
 
 ## test: everything, against real containers (`codeagent sandbox build --install` brings an engine)
-test: .venv/installed
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+test: lint
 	$(BIN)/pytest
 
 ## bench: what performance is claimed by, side by side with `docker exec`

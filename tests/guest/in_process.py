@@ -1,0 +1,52 @@
+"""The guest's file operations behind the host's own client, without a container between them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from guest.files import Files as GuestFiles
+from guest.operations import Refusal, Root
+
+from codeagent.errors import ErrorKind, ToolError
+from codeagent.sandbox import files
+from codeagent.sandbox.seam import FilePage, Listing
+
+
+class InProcess:
+    """`Channel.call` and `seam.Files` in one."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._guest = GuestFiles()
+
+    def call(self, op: str, args: Mapping[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        handler = getattr(self._guest, {"prepare_files": "prepare"}.get(op, op))
+        try:
+            fields, reply = handler(self._root, json.loads(json.dumps(args)), body)
+        except Refusal as refused:
+            raise ToolError(ErrorKind(refused.kind), refused.sentence, refused.detail) from None
+        return json.loads(json.dumps(fields)), reply if isinstance(reply, bytes) else b"".join(reply)
+
+    def read_file(self, path: str, start_line: int | None, end_line: int | None) -> FilePage:
+        return files.read_file(self, path, start_line, end_line)
+
+    def list_dir(self, path: str, depth: int, offset: int) -> Listing:
+        return files.list_dir(self, path, depth, offset)
+
+    def fetch(self, path: str) -> bytes:
+        return files.fetch(self, path)
+
+
+@contextmanager
+def in_process(top: Path, **settings: Any) -> Iterator[InProcess]:
+    """`settings` are those that the host gives the guest at its start (`protect`, `prefix`)."""
+    fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield InProcess(Root(fd, {}, settings))
+    finally:
+        os.close(fd)

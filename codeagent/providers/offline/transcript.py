@@ -1,0 +1,211 @@
+"""What has been learned so far: the outputs of the investigator's own calls, read back from the conversation.
+
+Nothing is remembered between inferences. Everything is in the items, so a resumed session goes on like one
+that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from codeagent.conversation import Item, ToolCall, ToolOutput, UserMessage
+
+NUMBERED = re.compile(r"^\s*(\d+)(?:\t|: ?|\| ?)(.*)$")
+_TOTAL = re.compile(r"(?:\bof\b|/)\s*([\d,]+)(?=\s|$|,|\))|([\d,]+)\s+(?:total\s+)?lines?\b")
+_HIT = re.compile(r"^(?:\./)?([^:\n]+):(\d+):(.*)$")
+_PATH = re.compile(r"[\w@+~.-]+(?:/[\w@+~ .-]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One line that a search has found."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class File:
+    """As much of a file as was shown."""
+
+    lines: dict[int, str] = field(default_factory=dict)
+    total: int = 0
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    def has(self, line: int) -> bool:
+        """Whether the line was shown, or was asked for and cannot be had."""
+        return line in self.lines or any(start <= line <= end for start, end in self.asked)
+
+
+@dataclass(slots=True)
+class Transcript:
+    """`searched` are the names whose definitions were looked for, `sought` the plain texts, `renamed` the close
+    matches of paths that do not exist; `without_rg` tells that the image has no ripgrep."""
+
+    question: str = ""
+    rounds: int = 0
+    hits: list[Hit] = field(default_factory=list)
+    files: dict[str, File] = field(default_factory=dict)
+    searched: set[str] = field(default_factory=set)
+    sought: set[str] = field(default_factory=set)
+    missing: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    without_rg: bool = False
+    cut: bool = False
+    listed: bool = False
+
+
+def read(items: Sequence[Item]) -> Transcript:
+    """The current turn, from the user's last message on."""
+    start = max((at for at, item in enumerate(items) if _is_question(item)), default=0)
+    transcript = Transcript(_question(items, start))
+    calls: dict[str, ToolCall] = {}
+    in_round = False
+    for item in items[start:]:
+        if isinstance(item, ToolCall):
+            transcript.rounds += not in_round
+            in_round = True
+            calls[item.call_id] = item
+        elif isinstance(item, ToolOutput):
+            in_round = False
+            if item.call_id in calls:
+                _take(transcript, calls[item.call_id], item)
+        elif isinstance(item, UserMessage) and item.origin == "program":
+            _forget(transcript, item.text)
+    return transcript
+
+
+def _is_question(item: Item) -> bool:
+    return isinstance(item, UserMessage) and item.origin == "user"
+
+
+def _question(items: Sequence[Item], start: int) -> str:
+    item = items[start] if start < len(items) else None
+    return item.text if isinstance(item, UserMessage) else ""
+
+
+def _forget(transcript: Transcript, note: str) -> None:
+    """A note that names a file that was read: what was read of it no longer counts."""
+    for path in [path for path in transcript.files if path in note]:
+        del transcript.files[path]
+        transcript.hits = [hit for hit in transcript.hits if hit.path != path]
+
+
+def _take(transcript: Transcript, call: ToolCall, output: ToolOutput) -> None:
+    try:
+        arguments = json.loads(call.arguments)
+    except ValueError:
+        return
+    if call.name == "read_file":
+        _take_file(transcript, arguments, output)
+    elif call.name == "list_dir":
+        transcript.listed = True
+    elif call.name == "run_command":
+        _take_search(transcript, str(arguments.get("command", "")), output)
+
+
+def _take_file(transcript: Transcript, arguments: dict[str, object], output: ToolOutput) -> None:
+    path = str(arguments.get("path", ""))
+    if output.error_kind == "file_not_found":
+        transcript.missing[path] = _close_matches(path, output.text)
+        return
+    if output.error_kind is not None:
+        transcript.unreadable[path] = output.error_kind
+        return
+    header, _, body = output.text.partition("\n")
+    file = transcript.files.setdefault(path, File())
+    shown: list[int] = []
+    for line in body.split("\n"):
+        match = NUMBERED.match(line)
+        if match:
+            file.lines[int(match.group(1))] = match.group(2)
+            shown.append(int(match.group(1)))
+    totals = [int((a or b).replace(",", "")) for a, b in _TOTAL.findall(header)]
+    file.total = max([file.total, *totals, *shown], default=0)
+    start = arguments.get("start_line")
+    if isinstance(start, int):
+        file.asked.append((start, max(shown, default=start)))
+
+
+def _close_matches(path: str, text: str) -> tuple[str, ...]:
+    """The paths that the error suggests, the likeliest first."""
+    name = path.rpartition("/")[2]
+    found = (match.group().strip(" .") for match in _PATH.finditer(text.partition(":")[2]))
+    paths = dict.fromkeys(item for item in found if "." in item.rpartition("/")[2] and item != path)
+    return tuple(sorted(paths, key=lambda item: item.rpartition("/")[2] != name))
+
+
+def _take_search(transcript: Transcript, command: str, output: ToolOutput) -> None:
+    if output.error_kind is not None:
+        transcript.failures.append(f"{command}: {output.error_kind}")
+    if command.startswith("rg ") and re.search(r"\bexit (?:code |status )?127\b|rg: not found", output.text):
+        transcript.without_rg = True
+        return
+    names = names_in(command)
+    transcript.searched.update(names)
+    if not names:
+        transcript.sought.update(texts_in(command))
+    seen = {(hit.path, hit.line) for hit in transcript.hits}
+    for line in output.text.split("\n"):
+        match = _HIT.match(line)
+        if match and (match.group(1), int(match.group(2))) not in seen:
+            transcript.hits.append(Hit(match.group(1), int(match.group(2)), match.group(3)))
+        elif re.search(r"\b(?:left out|omitted|cut)\b", line) and not match:
+            transcript.cut = True
+
+
+# The commands that the investigator writes, and what it reads back from them.
+
+_KINDS = (
+    "class|interface|enum|record|struct|trait|object|protocol|impl|type|typedef|namespace"
+    "|def|fn|func|function|fun|const|let|var"
+)
+
+
+def definition_search(names: Sequence[str], without_rg: bool) -> str:
+    """A command that finds where names are defined, and which types build on them."""
+    any_name = "|".join(names)
+    return _search(
+        (
+            f"(^|[^A-Za-z0-9_.])({_KINDS})[[:space:]]+({any_name})([^A-Za-z0-9_]|$)",
+            f"(^|[^A-Za-z0-9_.>])({any_name})[[:space:]]*[(]",
+            f"(^|[^A-Za-z0-9_])({any_name})[[:space:]]*[:=][[:space:]]*(async|function|[(])",
+            f"(extends|implements|class|interface|record|impl)[[:space:](](.*[^A-Za-z0-9_])?({any_name})([^A-Za-z0-9_]|$)",
+        ),
+        without_rg,
+    )
+
+
+def text_search(text: str, without_rg: bool, ignore_case: bool = False) -> str:
+    """A command that finds every line that holds a word."""
+    return _search((f"(^|[^A-Za-z0-9_])({text})([^A-Za-z0-9_]|$)",), without_rg, ignore_case)
+
+
+def raise_search(exception: str, without_rg: bool) -> str:
+    """A command that finds where an exception is raised."""
+    return _search(
+        (f"(raise|throw|throw new|panic|Err)[[:space:](]+([A-Za-z0-9_.]*{exception})([^A-Za-z0-9_]|$)",), without_rg
+    )
+
+
+def _search(patterns: Sequence[str], without_rg: bool, ignore_case: bool = False) -> str:
+    flags = "-n -i" if ignore_case else "-n"
+    program = f"grep -r -I -E {flags} --exclude-dir=.git" if without_rg else f"rg {flags} --no-heading"
+    return " ".join([program, *(f"-e '{pattern}'" for pattern in patterns), "."])
+
+
+def names_in(command: str) -> list[str]:
+    """The names that `definition_search` was made for."""
+    match = re.search(r"\[\^A-Za-z0-9_\.>\]\)\(([\w$|]+)\)\[\[:space:\]\]\*\[\(\]'", command)
+    return match.group(1).split("|") if match else []
+
+
+def texts_in(command: str) -> list[str]:
+    """The text that `text_search` or `raise_search` was made for."""
+    match = re.search(r"[*+)]\((?:\[A-Za-z0-9_\.\]\*)?([\w$-]+)\)\(\[\^A-Za-z0-9_\]\|\$\)'", command)
+    return [match.group(1)] if match else []

@@ -1,0 +1,274 @@
+"""The investigator on repositories that it has never seen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from codeagent.conversation import AssistantMessage, ToolCall, UserMessage
+from codeagent.inference import Request
+from codeagent.providers.offline.provider import OfflineProvider, item_of
+from tests.fixtures_expected import CASES, ORDER_PRICING, USER_SERVICE, Case
+from tests.offline.machine import Machine, repository
+
+NO_MODEL = "No language model was used: this was found by fixed rules that search and read the code."
+NO_MODEL_ZH = "没有使用语言模型：以下内容由固定规则搜索和阅读代码得出。"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_fixtures_true_lines_are_cited(case: Case) -> None:
+    found = Machine(case.root).ask(case.question)
+    assert any(
+        found.cites(case.null_lines.path, line) for line in range(case.null_lines.start, case.null_lines.end + 1)
+    )
+    assert found.rounds <= 15
+    assert NO_MODEL in found.answer
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_chinese_question_finds_the_same_and_is_answered_in_chinese(case: Case) -> None:
+    found = Machine(case.root).ask(case.question_zh)
+    assert any(
+        found.cites(case.null_lines.path, line) for line in range(case.null_lines.start, case.null_lines.end + 1)
+    )
+    assert NO_MODEL_ZH in found.answer
+    assert NO_MODEL not in found.answer
+
+
+def test_what_decides_a_condition_is_followed_to_its_lines() -> None:
+    found = Machine(ORDER_PRICING.root).ask(ORDER_PRICING.question)
+    assert found.cites(ORDER_PRICING.cause.path, ORDER_PRICING.cause.start)
+
+
+def test_every_cited_line_was_shown_by_a_tool() -> None:
+    found = Machine(USER_SERVICE.root).ask(USER_SERVICE.question)
+    read = {json.loads(call.arguments)["path"] for call in found.calls if call.name == "read_file"}
+    assert {citation.rpartition(":")[0] for citation in found.citations} <= read
+
+
+def test_a_machine_without_ripgrep_is_searched_with_grep() -> None:
+    machine = Machine(USER_SERVICE.root, without_rg=True)
+    found = machine.ask(USER_SERVICE.question)
+    assert found.cites(USER_SERVICE.null_lines.path, USER_SERVICE.null_lines.start + 1)
+    assert [command.split()[0] for command in machine.commands[:2]] == ["rg", "grep"]
+
+
+JAVA = {
+    "src/shop/Basket.java": """package shop;
+
+class Basket {
+    private final Shelf shelf;
+
+    Basket(Shelf shelf) { this.shelf = shelf; }
+
+    Item pick(String code) {
+        if (code.isBlank())
+            return null;
+        return shelf.take(code);
+    }
+}
+""",
+    "src/shop/Shelf.java": "package shop;\n\ninterface Shelf {\n    Item take(String code);\n}\n",
+    "src/shop/WoodenShelf.java": """package shop;
+
+class WoodenShelf
+        implements Shelf {
+    private final java.util.Map<String, Item> items = new java.util.HashMap<>();
+
+    // return null here would be wrong: if (true) return null;
+    public Item take(String code) {
+        String text = "if (x) { return null; }";
+        return locked ? null : items.remove(code);
+    }
+}
+""",
+}
+
+
+def test_java_calls_are_followed_through_an_interface(tmp_path: Path) -> None:
+    found = Machine(repository(tmp_path, JAVA)).ask("Why is null returned by `Basket.pick`?")
+    assert found.answer == (
+        "`Basket.pick`: places that can give `null` back, in the order in which they are reached:\n\n"
+        "1. src/shop/Basket.java:10 in `Basket.pick`: `return null`\n"
+        "   - when `code.isBlank()` (src/shop/Basket.java:9)\n"
+        "2. src/shop/WoodenShelf.java:10 in `WoodenShelf.take`: `return locked ? null : items.remove(code)`\n"
+        "   - reached through `Basket.pick` (src/shop/Basket.java:11)\n\n"
+        "Which of these places applies cannot be told by rules alone; the conditions above say what to check.\n\n"
+        f"{NO_MODEL}\n"
+    )
+
+
+PYTHON = {
+    "robot/arm.py": '''"""Arms. return None is only text here."""
+from robot.joints import (
+    bend,
+    straighten,
+)
+
+
+class Arm:
+    def __init__(self, motor):
+        self._motor = motor
+
+    def move(self, angle):
+        try:
+            power = self._motor.power_for(angle)
+        except OverflowError:
+            return None
+        if not power: return None
+        return bend(
+            angle,
+            power,
+        )
+''',
+    "robot/motor.py": """class Motor:
+    def power_for(self, angle):
+        table = {1: 2}
+        if angle < 0:
+            raise ValueError(f"{angle}")
+        elif angle == 0:
+            pass
+        else:
+            return table[angle]
+""",
+    "robot/joints.py": "def bend(angle, power):\n    return power if angle else None\n",
+    "other/joints.py": "def bend(x):\n    return None\n",
+    "tests/test_arm.py": "def move():\n    return None\n",
+}
+
+
+def test_python_is_followed_through_imports_attributes_and_ends_without_return(tmp_path: Path) -> None:
+    found = Machine(repository(tmp_path, PYTHON)).ask("why does Arm.move return None?")
+    assert found.answer == (
+        "`Arm.move`: places that can give `None` back, in the order in which they are reached:\n\n"
+        "1. robot/arm.py:16 in `Arm.move`: `return None`\n"
+        "   - when `except OverflowError` (robot/arm.py:15)\n"
+        "2. robot/arm.py:17 in `Arm.move`: `return None`\n"
+        "   - when `not power` (robot/arm.py:17)\n"
+        "   - `power = self._motor.power_for(angle)` (robot/arm.py:14)\n"
+        "3. robot/joints.py:2 in `bend`: `return power if angle else None`\n"
+        "   - reached through `Arm.move` (robot/arm.py:18)\n"
+        "4. robot/motor.py:9 is the last statement of `Motor.power_for`, "
+        "whose end can be reached without a `return`\n"
+        "   - when none of these ended it earlier: else: `angle == 0` (robot/motor.py:8)\n"
+        "   - reached through `Arm.move` (robot/arm.py:14)\n\n"
+        "Which of these places applies cannot be told by rules alone; the conditions above say what to check.\n\n"
+        f"{NO_MODEL}\n"
+    )
+
+
+def test_an_exception_is_followed_to_where_it_is_raised(tmp_path: Path) -> None:
+    found = Machine(repository(tmp_path, PYTHON)).ask("why does Arm.move raise ValueError?")
+    assert found.answer == (
+        "`Arm.move`: places that raise `ValueError`, in the order in which they are reached:\n\n"
+        '1. robot/motor.py:5 in `Motor.power_for`: `raise ValueError(f"{angle}")`\n'
+        "   - when `angle < 0` (robot/motor.py:4)\n"
+        "   - reached through `Arm.move` (robot/arm.py:14)\n\n\n"
+        f"{NO_MODEL}\n"
+    )
+
+
+def test_an_exception_alone_is_found_wherever_it_is_raised(tmp_path: Path) -> None:
+    found = Machine(repository(tmp_path, PYTHON)).ask("robot 抛出 ValueError 的原因是什么")
+    assert found.cites("robot/motor.py", 5)
+    assert NO_MODEL_ZH in found.answer
+
+
+def test_where_gives_definitions_before_uses(tmp_path: Path) -> None:
+    found = Machine(repository(tmp_path, PYTHON)).ask("Where is power_for?")
+    assert found.answer == (
+        "`power_for` is defined here:\n"
+        "- robot/motor.py:2: `def power_for(self, angle):`\n\n"
+        "It is mentioned here:\n"
+        "- robot/arm.py:14: `power = self._motor.power_for(angle)`\n\n"
+        f"{NO_MODEL}\n"
+    )
+
+
+def test_a_wrong_path_is_recovered_from(tmp_path: Path) -> None:
+    root = repository(tmp_path, {"src/a/b/lookup.py": "def find(x):\n    if x: return None\n    return 1\n"})
+    found = Machine(root).ask("why do I get None from find() in src/lookup.py")
+    assert found.cites("src/a/b/lookup.py", 2)
+
+
+def test_a_file_alone_is_enough(tmp_path: Path) -> None:
+    root = repository(tmp_path, {"lookup.py": "def find(x):\n    if x: return None\n    return 1\n"})
+    assert Machine(root).ask("why does lookup.py return None").cites("lookup.py", 2)
+
+
+def test_what_is_not_there_is_not_invented(tmp_path: Path) -> None:
+    root = repository(tmp_path, {"a.py": "def b():\n    return 1\n"})
+    assert Machine(root).ask("why does Ghost.walk return null").answer == (
+        f"Nothing found: `Ghost.walk` is not defined in what could be searched.\n\n{NO_MODEL}\n"
+    )
+    assert Machine(root).ask("why does b() return None").answer == (
+        "Nothing found: the code of `b` was read, and no place that gives `null` back was recognised.\n"
+        f"Looked at: `b` (a.py:1-2).\n\n{NO_MODEL}\n"
+    )
+
+
+def test_a_question_without_a_name_asks_for_one(tmp_path: Path) -> None:
+    found = Machine(repository(tmp_path, {"a.py": "x = 1\n"})).ask("为什么会返回空？")
+    assert found.answer.splitlines()[0] == NO_MODEL_ZH
+    assert found.answer.splitlines()[-1].startswith("NEEDS INPUT:")
+
+
+def test_a_question_of_another_kind_is_answered_with_places_only(tmp_path: Path) -> None:
+    found = Machine(repository(tmp_path, PYTHON)).ask("why is power_for so slow")
+    assert found.answer.startswith('Without a model only questions of the kind "why does X return null"')
+    assert found.cites("robot/motor.py", 2)
+
+
+def test_denied_commands_are_named_in_the_answer(tmp_path: Path) -> None:
+    found = Machine(repository(tmp_path, PYTHON), denied=("rg ",)).ask("where is power_for")
+    assert "Some calls failed and their part is missing" in found.answer
+    assert found.rounds <= 2
+
+
+def test_when_calls_are_no_longer_allowed_it_says_what_it_has() -> None:
+    found = Machine(USER_SERVICE.root).ask(USER_SERVICE.question, tool_choice_at=3)
+    assert found.rounds == 3
+    assert found.cites("src/main/java/com/acme/users/service/UserService.java", 19)
+    assert "The search ended at its limit of 3 rounds" in found.answer
+
+
+def test_the_next_step_depends_on_the_conversation_alone() -> None:
+    """A session that is resumed in the middle goes on like one that was never interrupted."""
+    machine = Machine(USER_SERVICE.root)
+    whole = machine.ask(USER_SERVICE.question)
+    cut = list(whole.items[:-1])
+    assert machine.go_on(cut).answer == whole.answer
+    half = whole.items[: len(whole.items) // 2]
+    while half and isinstance(half[-1], ToolCall):
+        half.pop()
+    assert machine.go_on(half).answer == whole.answer
+
+
+def test_a_later_question_starts_afresh(tmp_path: Path) -> None:
+    machine = Machine(repository(tmp_path, PYTHON))
+    items = machine.ask("where is power_for").items
+    items.append(UserMessage("why does Arm.move return None?"))
+    found = machine.go_on(items)
+    assert found.cites("robot/arm.py", 16)
+    ids = [call.call_id for call in found.items if isinstance(call, ToolCall)]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    machine = Machine(repository(tmp_path, {"lookup.py": "def find(x):\n    if x: return None\n    return 1\n"}))
+    items = machine.ask("why does find() return None").items
+    assert isinstance(items.pop(), AssistantMessage)
+    (tmp_path / "lookup.py").write_text("\n\ndef find(x):\n    if not x: return None\n    return 1\n")
+    items.append(UserMessage("lookup.py has changed since it was read: lines 1-5 differ.", "program"))
+    found = machine.go_on(items)
+    assert found.cites("lookup.py", 4)
+    assert "not x" in found.answer
+
+
+def test_the_wire_form_of_a_response_gives_the_same_items() -> None:
+    request = Request("", (UserMessage("where is X1"),), (), "key")
+    inference = OfflineProvider().infer(request, lambda _: None)
+    rebuilt = [item_of(payload, item.source) for payload, item in zip(inference.raw, inference.items, strict=True)]  # type: ignore[union-attr, arg-type]
+    assert rebuilt == list(inference.items)

@@ -56,14 +56,14 @@ def _texts(value: object) -> tuple[str, ...]:
     raise ValueError("a list of texts")
 
 
-def _number(value: object) -> float:
+def _number(value: object, expected: str = "a number above 0") -> float:
     try:
         number = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else -1.0
     except ValueError:
         number = -1.0
     if 0 < number < float("inf"):
         return number
-    raise ValueError("a number above 0")
+    raise ValueError(expected)
 
 
 def _price(value: object) -> float:
@@ -71,10 +71,11 @@ def _price(value: object) -> float:
 
 
 def _count(value: object) -> int:
-    number = _number(value)
+    expected = "a whole number above 0"
+    number = _number(value, expected)
     if number.is_integer():
         return int(number)
-    raise ValueError("a whole number above 0")
+    raise ValueError(expected)
 
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

@@ -1,0 +1,335 @@
+"""The composition root of everything that runs a turn: ask, chat, fix and resume.
+
+A workbench is opened for one session. Its sandbox and provider are opened when the first turn needs them, so that
+a failure to do so is that turn's outcome; everything is closed when the workbench is left, however it is left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codeagent import __version__, paths
+from codeagent.agent.context import Context
+from codeagent.agent.dispatch import Dispatcher, Tool
+from codeagent.agent.interrupts import Interrupts
+from codeagent.agent.introduction import instructions, repository_texts
+from codeagent.agent.limits import Bounds, Clock, Limits
+from codeagent.agent.loop import Ending, Turn, run_turn
+from codeagent.agent.redaction import redactor
+from codeagent.agent.toolset import Toolset
+from codeagent.cli.flags import config_of
+from codeagent.cli.main import report
+from codeagent.cli.repository import repository
+from codeagent.config import Config, require_key
+from codeagent.conversation import Item, UserMessage
+from codeagent.errors import Interrupted, SandboxError, ToolError
+from codeagent.events import Noted, SessionStarted, TurnEnded, TurnStarted, WorkspaceChanged
+from codeagent.inference import Provider
+from codeagent.outcome import Outcome
+from codeagent.session.store import Session
+from codeagent.ui.jsonlines import JsonLines
+from codeagent.ui.terminal import Terminal
+
+if TYPE_CHECKING:
+    from codeagent.approval.gate import Ask, Gate
+    from codeagent.evidence.evidence import Evidence
+    from codeagent.sandbox.seam import Sandbox
+    from codeagent.session.history import History
+
+
+@dataclass(frozen=True)
+class Means:
+    """What turns are carried out with; opened once a session."""
+
+    sandbox: Sandbox
+    provider: Provider
+    gate: Gate
+    evidence: Evidence
+    tools: Mapping[str, Tool]
+    context: Context
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the command line asked for, checked: nothing was started yet, and everything named exists."""
+
+    config: Config
+    repo: Path
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    no_color: bool = False
+    install: bool = False
+    verify: str | None = None
+    verify_repeat: int = 1
+    patching: bool = False
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, *, patching: bool = False, **instead: Any) -> Choices:
+        """Raises UsageError. `instead` stands for flags that were not given (a stored session's own choices)."""
+        repo = repository(args.repo if args.repo is not None else instead.pop("repo", None))
+        config = config_of(args, **instead)
+        require_key(config.provider)
+        return cls(
+            config,
+            repo,
+            json=args.json,
+            quiet=args.quiet,
+            verbose=args.verbose,
+            no_color=args.no_color,
+            install=args.install,
+            verify=args.verify,
+            verify_repeat=args.verify_repeat,
+            patching=patching,
+        )
+
+
+@contextmanager
+def opened_workbench(choices: Choices, stored: tuple[Session, History] | None = None) -> Iterator[Workbench]:
+    """A workbench for a new session, or for a stored one. Raises StorageError when nothing can be recorded."""
+    with ExitStack() as stack:
+        interrupts = stack.enter_context(Interrupts())
+        session = stored[0] if stored else Session.create(paths.state_dir())
+        stack.callback(session.close)
+        terminal = stack.enter_context(_terminal(choices))
+        session.journal.subscribe(terminal.record)
+        if choices.json:
+            # Nobody reads on: stop as for a signal, with everything answered and cleaned up.
+            lines = JsonLines(sys.stdout, closed=lambda: os.kill(os.getpid(), signal.SIGTERM))
+            session.journal.subscribe(lines.record)
+        bench = Workbench(choices, session, interrupts, terminal, stack)
+        if stored:
+            bench.take_up(stored[1])
+        else:
+            bench.begin()
+        yield bench
+
+
+def _terminal(choices: Choices) -> Terminal:
+    return Terminal(
+        None if choices.json else sys.stdout,
+        sys.stderr,
+        quiet=choices.quiet,
+        verbose=choices.verbose,
+        no_color=choices.no_color,
+        price=choices.config.provider.price,
+    )
+
+
+class Workbench:
+    """One session under way: its conversation, and what its turns need."""
+
+    def __init__(
+        self, choices: Choices, session: Session, interrupts: Interrupts, terminal: Terminal, stack: ExitStack
+    ) -> None:
+        self.choices = choices
+        self.session = session
+        self.interrupts = interrupts
+        self.terminal = terminal
+        self.conversation: list[Item] = []
+        self._stack = stack
+        self._history: History | None = None
+        self._means: Means | None = None
+        self._stored_diff = b""
+
+    # --- the session -----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Records who is asked about what, and what the repository says of itself."""
+        config = self.choices.config
+        for notice in config.notices:
+            self.terminal.note(notice)
+        self.session.emit(
+            SessionStarted(
+                repo=str(self.choices.repo),
+                model=config.provider.model,
+                provider=config.provider.name,
+                image=config.sandbox.image,
+                version=__version__,
+            )
+        )
+        for text in repository_texts(self.choices.repo, config.instruction_files):
+            self.session.emit(Noted("repository", text))
+            self.conversation.append(UserMessage(text, "repository"))
+
+    def take_up(self, history: History) -> None:
+        """Goes on where a stored session ended."""
+        self._history = history
+        self.conversation.extend(history.items)
+        self.session.journal.turn = history.turn
+
+    # --- a turn ----------------------------------------------------------------------------------------
+
+    def turn(self, message: str | None) -> int:
+        """One turn to its end; returns the exit code. None goes on with the turn that was interrupted."""
+        journal = self.session.journal
+        journal.round = 0
+        if message is not None:
+            journal.turn += 1
+            self.session.emit(TurnStarted(message))
+            self.conversation.append(UserMessage(message))
+        try:
+            with self.interrupts.waiting():
+                means = self.means()
+        except SandboxError as error:
+            return self._end(Ending(Outcome.SANDBOX_FAILED, error=error), Limits(Bounds(), Clock()))
+        except Interrupted:
+            return self._end(Ending(Outcome.INTERRUPTED), Limits(Bounds(), Clock()))
+        config = self.choices.config
+        limits = Limits(Bounds(config.max_rounds, config.time_limit, config.token_limit), Clock())
+        return self._end(self._run(means, limits), limits)
+
+    def _run(self, means: Means, limits: Limits) -> Ending:
+        dispatcher = Dispatcher(
+            means.tools,
+            review=means.gate,
+            redact=redactor(each.api_key for each in self.choices.config.providers.values()),
+            observe=means.evidence.observe,
+            emit=self.session.emit,
+            limits=limits,
+            interrupts=self.interrupts,
+        )
+        try:
+            return run_turn(
+                Turn(
+                    conversation=self.conversation,
+                    instructions=instructions(),
+                    tools=tuple(tool.spec for tool in means.tools.values()),
+                    cache_key=self.session.id,
+                    provider=means.provider,
+                    context=means.context,
+                    dispatcher=dispatcher,
+                    limits=limits,
+                    interrupts=self.interrupts,
+                    notes=means.evidence.notes,
+                    begin_round=self._begin_round,
+                    emit=self.session.emit,
+                    progress=self.terminal.hint,
+                )
+            )
+        finally:
+            dispatcher.close()
+
+    def _begin_round(self, number: int) -> None:
+        self.session.journal.round = number
+
+    def _end(self, ending: Ending, limits: Limits) -> int:
+        """Checks the answer, records the end, and says what went wrong."""
+        self.session.journal.round = 0
+        answered = ending.outcome in (Outcome.ANSWERED, Outcome.NEEDS_INPUT)
+        citations = self._means.evidence.check(ending.text) if answered and self._means else []
+        exit_code = ending.outcome.exit_code
+        self.session.emit(
+            TurnEnded(
+                outcome=ending.outcome,
+                answer=ending.text if answered else None,
+                partial=ending.text if ending.text and not answered else None,
+                citations=[asdict(citation) for citation in citations],
+                verification={"status": "not_requested"},
+                rounds=limits.rounds,
+                usage=asdict(limits.usage),
+                exit_code=exit_code,
+            )
+        )
+        if ending.error is not None:
+            report(ending.error)
+        return exit_code
+
+    # --- what turns need -------------------------------------------------------------------------------
+
+    def means(self) -> Means:
+        """Opens what turns need, once. Engine and image are checked, and while the container starts in the
+        background the provider's SDK is loaded, which takes longer. Raises SandboxError.
+        """
+        if self._means is None:
+            sandbox = self._open_sandbox()
+            provider = self._open_provider()
+            gate = self._open_gate(sandbox)
+            tools = Toolset(sandbox, self.session.outputs, gate.classify, self._written).tools(
+                patching=self.choices.patching
+            )
+            context = Context(provider.context_window, instructions(), [tool.spec for tool in tools.values()])
+            if (past := self._history) is not None:
+                context.restore(self.conversation, past.cleared_calls, past.summarised_rounds, past.summary)
+            self._means = Means(sandbox, provider, gate, self._open_evidence(sandbox), tools, context)
+        return self._means
+
+    def _open_sandbox(self) -> Sandbox:
+        from codeagent.cli.install import connect_or_install
+        from codeagent.sandbox import image, toolbox
+        from codeagent.sandbox.sandbox import open_sandbox
+
+        config, steps = self.choices.config, self.terminal.steps
+        engine = connect_or_install(config.sandbox.docker_host, self.choices.install, self.terminal.note)
+        self._stack.callback(engine.close)
+        found = image.ensure(engine, config.sandbox.image, steps)
+        box = toolbox.ensure(engine, steps)
+        steps("", 0, 0)
+        sandbox = open_sandbox(
+            engine, found, box, self.choices.repo, config.sandbox, self.session.id, self.session.outputs, steps
+        )
+        self._stack.callback(sandbox.close)
+        return sandbox
+
+    def _open_provider(self) -> Provider:
+        settings = self.choices.config.provider
+        if settings.api == "offline":
+            from codeagent.providers.offline.provider import OfflineProvider
+
+            return OfflineProvider()
+        from codeagent.providers.open import open_provider
+
+        provider = open_provider(settings)
+        provider.warm_up()
+        return provider
+
+    def _open_gate(self, sandbox: Sandbox) -> Gate:
+        from codeagent.approval.gate import Gate
+        from codeagent.approval.rules import Rules
+
+        def digest(path: str) -> str | None:
+            try:
+                return hashlib.sha256(sandbox.fetch(path)).hexdigest()
+            except ToolError:
+                return None
+
+        config = self.choices.config
+        return Gate(
+            config.approve,
+            emit=self.session.emit,
+            ask=self._prompt(),
+            digest=digest,
+            rules=Rules(config.allow, config.deny),
+        )
+
+    def _prompt(self) -> Ask | None:
+        """The person at the terminal; None where there is none."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return None
+        from codeagent.ui.approval import Prompt
+
+        return Prompt()
+
+    def _open_evidence(self, sandbox: Sandbox) -> Evidence:
+        from codeagent.evidence.evidence import Evidence
+
+        return Evidence(sandbox, self.choices.repo)
+
+    def _written(self) -> None:
+        """Stores the diff after a call that may have written."""
+        if self._means is None:
+            return
+        diff = self._means.sandbox.diff()
+        if diff.patch != self._stored_diff:
+            self._stored_diff = diff.patch
+            self.session.save_diff(diff.patch)
+            self.session.emit(WorkspaceChanged(list(diff.paths)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tree_sitter import Node
 
@@ -19,7 +19,7 @@ from codeagent.approval.shell import nodes, text_of, tree, value
 Argv = tuple[str, ...]
 
 _NAMES = frozenset("mount umount nsenter unshare chroot pivot_root mkswap swapon insmod modprobe kexec".split())
-_BLOCK_DEVICE = re.compile(
+_BLOCK_DEVICE = (
     r"/dev/(?:[shv]d[a-z]+\d*|xvd[a-z]+\d*|nvme\d.*|mmcblk\d.*|loop\d+.*|dm-\d+|md\d.*|sr\d+|scd\d+|zram\d+|ram\d+|"
     r"nbd\d.*|pmem\d.*|bcache\d.*|drbd\d.*|mtdblock\d+|vblk.*|rbd\d.*|zd\d.*|fd\d+|cdrom|dvd|root|"
     r"(?:mapper|disk|block|md|zvol)/.+)"
@@ -27,14 +27,13 @@ _BLOCK_DEVICE = re.compile(
 SHELLS = frozenset("sh bash dash ash zsh ksh mksh ksh93 fish csh tcsh rbash busybox-sh".split())
 _MAX_NESTING = 20
 _MAX_UNWRAPPED = 1000
-_FORK_BOMB = re.compile(r"([^\s(){};|&]+)\s*\(\)\s*[{(][^})]*(?<![^\s;|&({])\1\s*\|\s*\1(?![^\s;|&)}])")
+_FORK_BOMB = r"([^\s(){};|&]+)\s*\(\)\s*[{(][^})]*(?<![^\s;|&({])\1\s*\|\s*\1(?![^\s;|&)}])"
 _FORK_BOMB_LIMIT = 4096
 """Characters up to which a script that is no whole grammar is searched for one by pattern."""
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*="
 
 
-@dataclass(frozen=True, slots=True)
-class Wrapper:
+class Wrapper(NamedTuple):
     """A program that runs the command in its operands: flags with a value in the next word, operands before it."""
 
     valued: frozenset[str] = frozenset()
@@ -105,7 +104,7 @@ WRAPPERS = {
 
 def commands_within(script: str, depth: int = 0) -> Iterator[Argv]:
     """Every argv that can be found in `script`, wrappers before what they run; words that expand as written."""
-    root = tree(script.encode(errors="surrogateescape"))
+    root = tree(script.encode(errors="surrogatepass"))
     for node in nodes(root):
         if node.type in ("command", "declaration_command", "unset_command"):
             for argv in _braced(_words(node)):
@@ -162,14 +161,16 @@ def _is_kernel_path(target: str) -> bool:
     if not target.startswith("/"):
         return False
     path = "/" + posixpath.normpath(target).lstrip("/")
-    return path in ("/proc", "/sys") or path.startswith(("/proc/", "/sys/")) or bool(_BLOCK_DEVICE.fullmatch(path))
+    return (
+        path in ("/proc", "/sys") or path.startswith(("/proc/", "/sys/")) or bool(re.fullmatch(_BLOCK_DEVICE, path))
+    )
 
 
 # Shapes: redirections and functions
 
 
 def _forbidden_shape(script: str, depth: int) -> str:
-    root = tree(script.encode(errors="surrogateescape"))
+    root = tree(script.encode(errors="surrogatepass"))
     for node in nodes(root):
         if node.type == "file_redirect":
             operator, target = _redirect(node)
@@ -177,7 +178,7 @@ def _forbidden_shape(script: str, depth: int) -> str:
                 return f"a redirection to {target} never runs"
         elif node.type == "function_definition" and _pipes_itself(node):
             return "a function that pipes itself into itself never runs"
-    if root.has_error and len(script) < _FORK_BOMB_LIMIT and _FORK_BOMB.search(script):
+    if root.has_error and len(script) < _FORK_BOMB_LIMIT and re.search(_FORK_BOMB, script):
         return "a function that pipes itself into itself never runs"
     if depth < _MAX_NESTING:
         for inner in _inner_scripts(root):
@@ -262,7 +263,7 @@ def _pieces(text: str) -> Iterator[Argv]:
     """Commands in a part that is not grammar: split where any shell would, quotes taken away."""
     for piece in re.split(r"[;&|\n(){}]+", text):
         words = [word.replace("'", "").replace('"', "").replace("\\", "") for word in piece.split()]
-        while words and _ASSIGNMENT.match(words[0]):
+        while words and re.match(_ASSIGNMENT, words[0]):
             words.pop(0)
         if words and words[0]:
             yield tuple(words)
@@ -303,7 +304,7 @@ def _wrapped(argv: Argv) -> Iterator[Argv]:
             before = min(before, wrapper.before)
         elif word in wrapper.valued:
             del words[:2]
-        elif (word.startswith("-") and len(word) > 1) or _ASSIGNMENT.match(word):
+        elif (word.startswith("-") and len(word) > 1) or re.match(_ASSIGNMENT, word):
             words.pop(0)
         elif before:
             before -= 1

@@ -21,20 +21,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from codeagent.approval.grammar import Word
 
-_NUMBER = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|\d+(\.\d+)?[a-zA-Z]{0,3})")
+_NUMBER = r"[-+]?(0[xX][0-9a-fA-F]+|\d+(\.\d+)?[a-zA-Z]{0,3})"
 
 
 class Refused(Exception):
     """The command is not known to be read-only; the message is the reason, naming flag or operand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """An argv taken apart: flags by name (`-n`, `--lines`) with their values, and the operands."""
 
     options: tuple[tuple[str, str], ...]
@@ -48,8 +47,7 @@ Check = Callable[[Parsed], None]
 """Looks at what the flags alone do not tell. Raises Refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """What a program may be given and still only read.
 
     `most` limits the operands where a further one would be written to or mean something else; flags must then
@@ -59,7 +57,7 @@ class Program:
     flags: str = ""
     most: int | None = None
     least: int = 0
-    check: Check | None = field(default=None)
+    check: Check | None = None
     glued: bool = True
     globs: bool = True
 
@@ -122,7 +120,7 @@ def _flag(program: Program, word: Word, waiting: list[Word]) -> list[tuple[str, 
         if rest and not program.glued:
             raise Refused(f"{name} takes its value from the next word")
         value = rest if rest or kind == "?" else _next(name, kind, waiting)
-        if kind == "#" and not _NUMBER.fullmatch(value):
+        if kind == "#" and not re.fullmatch(_NUMBER, value):
             raise Refused(f"{name} takes a number, not {value}")
         found.append((name, value))
         break
@@ -148,7 +146,7 @@ def _next(name: str, kind: str, waiting: list[Word]) -> str:
     word = waiting.pop(0)
     if word.glob is not None:
         raise Refused(f"the pattern {word.text} may become several words")
-    if kind != "!" and word.text.startswith("-") and word.text != "-" and not _NUMBER.fullmatch(word.text):
+    if kind != "!" and word.text.startswith("-") and word.text != "-" and not re.fullmatch(_NUMBER, word.text):
         raise Refused(f"{word.text} stands where {name} takes its value")
     return word.text
 

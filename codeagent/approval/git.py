@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from codeagent.approval.flags import Parsed, Program, Refused, parse
 from codeagent.approval.grammar import Word
 
-_PROGRAM_IN_FORMAT = re.compile(r"%G|signature", re.IGNORECASE)
+_PROGRAM_IN_FORMAT = r"(?i)%G|signature"
 
 _DIFF = (
     "-u -p -s -U? -W -w -b -a -z -R -B? -M? -C? -D -l# -S: -G: -X? --patch --no-patch --unified= --raw "
@@ -63,7 +63,7 @@ _REF_FILTERS = (
 
 def _formats(parsed: Parsed) -> None:
     for name, value in parsed.options:
-        if name in ("--format", "--pretty") and _PROGRAM_IN_FORMAT.search(value):
+        if name in ("--format", "--pretty") and re.search(_PROGRAM_IN_FORMAT, value):
             raise Refused(f"{name}={value} runs gpg")
 
 

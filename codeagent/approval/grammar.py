@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX_DEPTH = 40
 """Groups inside groups; deeper ones are nobody's honest command."""
@@ -22,7 +22,7 @@ _GLOB = "*?["
 # In double quotes a `$` before one of these is itself in all three shells; anywhere else it may expand.
 _LONE_DOLLAR_BEFORE = '"|)/'
 _ESCAPABLE_IN_QUOTES = '"\\$`'
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\[.*\])?\+?=")
+_ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*(\[.*\])?\+?="
 _RESERVED = frozenset(
     "! { } case do done elif else esac fi for if in then until while [[ ]] function select time coproc".split()
 )
@@ -32,8 +32,7 @@ class Unclear(Exception):
     """The script is not one of those that are surely read alike; the message says why, without a subject."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """One word as the program receives it, quotes and backslashes removed.
 
     `bare` is false when any part was quoted or escaped. `glob` is the literal text before the first unquoted
@@ -45,8 +44,7 @@ class Word:
     glob: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
+class Redirect(NamedTuple):
     """`fd` is the number written before the operator, empty when there is none; `target` a word or a digit."""
 
     operator: str
@@ -54,8 +52,7 @@ class Redirect:
     target: Word
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A simple command with its own redirections; those of groups are in `Script.redirects` only."""
 
     words: tuple[Word, ...]
@@ -66,8 +63,7 @@ class Command:
         return tuple(word.text for word in self.words)
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(NamedTuple):
     """Every simple command in the order written, and every redirection."""
 
     commands: tuple[Command, ...]
@@ -306,7 +302,7 @@ class _Reader:
         if self.peek() == "(":
             raise Unclear("a function or an extended pattern")
         text = "".join(parts)
-        if first and _ASSIGNMENT.match(raw):
+        if first and re.match(_ASSIGNMENT, raw):
             raise Unclear("a variable is set")
         if glob is not None:
             _check_glob(text, glob)

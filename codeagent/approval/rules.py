@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from codeagent.approval.danger import commands_within
 from codeagent.errors import UsageError
-from codeagent.settings import Rule
+
+if TYPE_CHECKING:
+    from codeagent.settings import Rule
 
 Argv = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """What the user's config allows without asking and what it forbids; the strictest wins."""
 
     allow: tuple[Rule, ...] = ()

@@ -10,7 +10,7 @@ from codeagent.approval.grammar import Word
 
 # Addresses without the delimiter inside: implementations disagree on where `/[/]/` ends.
 _ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\[^/\n])*/[IM]?)"
-_SED_COMMAND = re.compile(rf"[ \t]*(?:{_ADDRESS}(?:[ \t]*,[ \t]*(?:{_ADDRESS}|[+~]\d+))?[ \t]*)?!?[ \t]*")
+_SED_COMMAND = rf"[ \t]*(?:{_ADDRESS}(?:[ \t]*,[ \t]*(?:{_ADDRESS}|[+~]\d+))?[ \t]*)?!?[ \t]*"
 _SED = Program(
     "-nErsuz -e! -l# --quiet --silent --regexp-extended --separate --unbuffered --null-data --posix --debug "
     "--expression= --line-length="
@@ -43,7 +43,7 @@ def _sed_script(script: str) -> None:
         elif not ended:
             raise Refused(f"the sed script {script} is not only addresses with p, =, q or d")
         else:
-            match = _SED_COMMAND.match(script, at)
+            match = re.compile(_SED_COMMAND).match(script, at)
             at = match.end() if match else at
             command = script[at : at + 1]
             if command == "{":
@@ -67,7 +67,7 @@ _FIND_VALUE = frozenset(
     "-inum -ipath -iregex -iwholename -links -lname -mmin -mtime -name -newer -path -perm -regex -samefile -size "
     "-type -uid -used -user -wholename -xtype -printf".split()
 )
-_FIND_NEWER = re.compile(r"-newer[aBcm][aBcmt]")
+_FIND_NEWER = r"-newer[aBcm][aBcmt]"
 
 
 def find(words: Sequence[Word]) -> None:
@@ -81,7 +81,7 @@ def find(words: Sequence[Word]) -> None:
         word = waiting.pop(0)
         if word.glob is not None:
             raise Refused(f"the pattern {word.text} may become part of the expression")
-        if word.text in _FIND_VALUE or _FIND_NEWER.fullmatch(word.text):
+        if word.text in _FIND_VALUE or re.fullmatch(_FIND_NEWER, word.text):
             if not waiting:
                 raise Refused(f"{word.text} lacks its value")
             value = waiting.pop(0)
@@ -108,7 +108,7 @@ _JQ = Program(
     "--seq --raw-output0"
 )
 _JQ_TWO_VALUES = ("--arg", "--argjson", "--slurpfile", "--rawfile")
-_JQ_ACTING = re.compile(r"(?<![.\w])(import|include|env|modulemeta)(?!\w)|\$ENV")
+_JQ_ACTING = r"(?<![.\w])(import|include|env|modulemeta)(?!\w)|\$ENV"
 
 
 def jq(words: Sequence[Word]) -> None:
@@ -129,7 +129,7 @@ def jq(words: Sequence[Word]) -> None:
     source = parsed.operands[0]
     if source.glob is not None:
         raise Refused("the filter is a pattern")
-    if acting := _JQ_ACTING.search(source.text):
+    if acting := re.search(_JQ_ACTING, source.text):
         raise Refused(f"the filter uses {acting.group()}")
 
 
@@ -159,8 +159,8 @@ def bracket(words: Sequence[Word]) -> None:
     test(words[:-1])
 
 
-_CONVERSION = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?[bcdeEfgGiosuxXq])")
-_HIDDEN_PERCENT = re.compile(r"\\(?:0?45|x25|u0*25|U0*25)")
+_CONVERSION = r"%(?:%|[-+ #0]*\d*(?:\.\d+)?[bcdeEfgGiosuxXq])"
+_HIDDEN_PERCENT = r"\\(?:0?45|x25|u0*25|U0*25)"
 
 
 def printf(words: Sequence[Word]) -> None:
@@ -170,7 +170,7 @@ def printf(words: Sequence[Word]) -> None:
     form = words[1] if words[0].text == "--" and len(words) > 1 else words[0]
     if form.glob is not None or (form is words[0] and form.text.startswith("-")):
         raise Refused(f"the format {form.text} is not known to be harmless")
-    if "%" in _CONVERSION.sub("", form.text) or _HIDDEN_PERCENT.search(form.text):
+    if "%" in re.sub(_CONVERSION, "", form.text) or re.search(_HIDDEN_PERCENT, form.text):
         raise Refused(f"the format {form.text} is not known to be harmless")
 
 
@@ -194,7 +194,7 @@ def command(words: Sequence[Word]) -> None:
 
 
 _XXD_ALONE = frozenset("-a -b -C -d -e -E -i -p -ps -plain -postscript -u".split())
-_XXD_VALUE = re.compile(r"-[clgos]([-+]?(?:0x[0-9a-fA-F]+|\d+))?")
+_XXD_VALUE = r"-[clgos]([-+]?(?:0x[0-9a-fA-F]+|\d+))?"
 
 
 def xxd(words: Sequence[Word]) -> None:
@@ -204,7 +204,7 @@ def xxd(words: Sequence[Word]) -> None:
         word = waiting.pop(0)
         if word.text in _XXD_ALONE:
             continue
-        match = _XXD_VALUE.fullmatch(word.text)
+        match = re.fullmatch(_XXD_VALUE, word.text)
         if not match:
             raise Refused(f"{word.text} is not known to be harmless")
         if match.group(1) is None and not (
@@ -217,7 +217,7 @@ def xxd(words: Sequence[Word]) -> None:
         raise Refused("a pattern may become several operands")
 
 
-_PS_WORD = re.compile(r"-[AaedfFlLwjmHT]+|[auxwfej]+|--forest|--no-headers|--headers")
+_PS_WORD = r"-[AaedfFlLwjmHT]+|[auxwfej]+|--forest|--no-headers|--headers"
 
 
 def ps(words: Sequence[Word]) -> None:
@@ -228,7 +228,7 @@ def ps(words: Sequence[Word]) -> None:
         if word.text in ("-o", "-p", "-u", "-C", "--sort", "-O"):
             if not waiting or not re.fullmatch(r"[\w,=%+.:-]+", waiting.pop(0).text):
                 raise Refused(f"{word.text} lacks its value")
-        elif word.glob is not None or not _PS_WORD.fullmatch(word.text):
+        elif word.glob is not None or not re.fullmatch(_PS_WORD, word.text):
             raise Refused(f"{word.text} is not known to be harmless")
 
 

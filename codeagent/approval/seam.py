@@ -1,11 +1,14 @@
-"""The gate's vocabulary: a command's class, the question put to a person, and what came of it."""
+"""The gate's vocabulary: a command's class, the question put to a person, and what came of it.
+
+Named tuples, not dataclasses: `policy check` must start fast, and importing dataclasses takes as long as judging
+a hundred commands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 class CommandClass(IntEnum):
@@ -21,8 +24,7 @@ class CommandClass(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Classification:
+class Classification(NamedTuple):
     """`commands` are the argv of every simple command, empty when the script was not understood."""
 
     class_: CommandClass
@@ -32,8 +34,7 @@ class Classification:
     """The user's rule that decided, as written; empty when none did."""
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(NamedTuple):
     """One question: may exactly this run, here?
 
     `subject` is the whole command, or the whole patch for apply_patch; `where` says in words where it runs.
@@ -47,8 +48,7 @@ class Review:
     classification: Classification
 
 
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(NamedTuple):
     """What came of asking. `reason` reaches the model when denied."""
 
     decision: Literal["allow", "deny", "stop"]

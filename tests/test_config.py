@@ -13,8 +13,8 @@ from codeagent.settings import Price, ProviderSettings, Rule
 
 def load(tmp_path: Path, toml: str = "", env: dict[str, str] | None = None, **flags: str) -> Config:
     (tmp_path / "config.toml").write_text(toml)
-    named = {name.replace("_", "-"): value for name, value in flags.items()}
-    return load_config({**named}, environ={"CODEAGENT_HOME": str(tmp_path), **(env or {})})
+    named: dict[str, object] = {name.replace("_", "-"): value for name, value in flags.items()}
+    return load_config(named, environ={"CODEAGENT_HOME": str(tmp_path), **(env or {})})
 
 
 def refusal(tmp_path: Path, toml: str, **flags: str) -> str:

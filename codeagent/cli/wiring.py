@@ -11,9 +11,10 @@ import hashlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from codeagent.agent.toolset import Toolset
 from codeagent.cli.flags import config_of
 from codeagent.cli.main import report
 from codeagent.cli.repository import repository
+from codeagent.cli.verifier import Fresh, Verifier
 from codeagent.config import Config, require_key
 from codeagent.conversation import Item, UserMessage
 from codeagent.errors import Interrupted, SandboxError, ToolError
@@ -51,6 +53,8 @@ class Means:
     """What turns are carried out with; opened once a session."""
 
     sandbox: Sandbox
+    fresh: Fresh
+    image: str
     provider: Provider
     gate: Gate
     evidence: Evidence
@@ -72,6 +76,7 @@ class Choices:
     verify: str | None = None
     verify_repeat: int = 1
     patching: bool = False
+    force: bool = False
 
     @classmethod
     def of(cls, args: argparse.Namespace, *, patching: bool = False, **instead: Any) -> Choices:
@@ -90,6 +95,7 @@ class Choices:
             verify=args.verify,
             verify_repeat=args.verify_repeat,
             patching=patching,
+            force=getattr(args, "force", False),
         )
 
 
@@ -123,6 +129,22 @@ def _terminal(choices: Choices) -> Terminal:
         no_color=choices.no_color,
         price=choices.config.provider.price,
     )
+
+
+@contextmanager
+def _fresh(opened: Callable[[str], Sandbox], label: str) -> Iterator[Sandbox]:
+    """A sandbox of its own, gone afterwards."""
+    sandbox = opened(label)
+    try:
+        yield sandbox
+    finally:
+        sandbox.close()
+
+
+def _failed(error: BaseException) -> Ending:
+    if isinstance(error, SandboxError):
+        return Ending(Outcome.SANDBOX_FAILED, error=error)
+    return Ending(Outcome.INTERRUPTED)
 
 
 class Workbench:
@@ -175,18 +197,28 @@ class Workbench:
         journal.round = 0
         if message is not None:
             journal.turn += 1
-            self.session.emit(TurnStarted(message))
-            self.conversation.append(UserMessage(message))
+        verifier = Verifier(self.choices, self.session, self.terminal.steps)
         try:
             with self.interrupts.waiting():
                 means = self.means()
-        except SandboxError as error:
-            return self._end(Ending(Outcome.SANDBOX_FAILED, error=error), Limits(Bounds(), Clock()))
-        except Interrupted:
-            return self._end(Ending(Outcome.INTERRUPTED), Limits(Bounds(), Clock()))
+                verifier.run_baseline(means.fresh, means.image)
+        except (SandboxError, Interrupted) as error:
+            self._start(message)
+            return self._end(_failed(error), self._limits(), verifier)
+        if verifier.forbids_turn:
+            return self._end(None, self._limits(), verifier)
+        self._start(message)
+        limits = self._limits()
+        return self._end(self._run(means, limits), limits, verifier)
+
+    def _start(self, message: str | None) -> None:
+        if message is not None:
+            self.session.emit(TurnStarted(message))
+            self.conversation.append(UserMessage(message))
+
+    def _limits(self) -> Limits:
         config = self.choices.config
-        limits = Limits(Bounds(config.max_rounds, config.time_limit, config.token_limit), Clock())
-        return self._end(self._run(means, limits), limits)
+        return Limits(Bounds(config.max_rounds, config.time_limit, config.token_limit), Clock())
 
     def _run(self, means: Means, limits: Limits) -> Ending:
         dispatcher = Dispatcher(
@@ -222,25 +254,31 @@ class Workbench:
     def _begin_round(self, number: int) -> None:
         self.session.journal.round = number
 
-    def _end(self, ending: Ending, limits: Limits) -> int:
-        """Checks the answer, records the end, and says what went wrong."""
+    def _end(self, ending: Ending | None, limits: Limits, verifier: Verifier) -> int:
+        """Checks the answer, verifies the change, records the end, and says what went wrong.
+
+        `ending` is None when no turn was started, because there was nothing to reproduce.
+        """
         self.session.journal.round = 0
-        answered = ending.outcome in (Outcome.ANSWERED, Outcome.NEEDS_INPUT)
-        citations = self._means.evidence.check(ending.text) if answered and self._means else []
-        exit_code = ending.outcome.exit_code
+        outcome = ending.outcome if ending else None
+        text = ending.text if ending else ""
+        answered = outcome in (Outcome.ANSWERED, Outcome.NEEDS_INPUT)
+        citations = self._means.evidence.check(text) if answered and self._means else []
+        verified = verifier.verify(outcome, self._means, self.interrupts)
+        exit_code = (outcome.exit_code if outcome else 0) or verifier.exit_code
         self.session.emit(
             TurnEnded(
-                outcome=ending.outcome,
-                answer=ending.text if answered else None,
-                partial=ending.text if ending.text and not answered else None,
+                outcome=outcome,
+                answer=text if answered else None,
+                partial=text if text and not answered else None,
                 citations=[asdict(citation) for citation in citations],
-                verification={"status": "not_requested"},
+                verification=verified,
                 rounds=limits.rounds,
                 usage=asdict(limits.usage),
                 exit_code=exit_code,
             )
         )
-        if ending.error is not None:
+        if ending is not None and ending.error is not None:
             report(ending.error)
         return exit_code
 
@@ -251,7 +289,9 @@ class Workbench:
         background the provider's SDK is loaded, which takes longer. Raises SandboxError.
         """
         if self._means is None:
-            sandbox = self._open_sandbox()
+            opened, digest = self._sandboxes()
+            sandbox = opened(self.session.id)
+            self._stack.callback(sandbox.close)
             provider = self._open_provider()
             gate = self._open_gate(sandbox)
             tools = Toolset(sandbox, self.session.outputs, gate.classify, self._written).tools(
@@ -260,10 +300,13 @@ class Workbench:
             context = Context(provider.context_window, instructions(), [tool.spec for tool in tools.values()])
             if (past := self._history) is not None:
                 context.restore(self.conversation, past.cleared_calls, past.summarised_rounds, past.summary)
-            self._means = Means(sandbox, provider, gate, self._open_evidence(sandbox), tools, context)
+            fresh = partial(_fresh, opened, self.session.id)
+            evidence = self._open_evidence(sandbox)
+            self._means = Means(sandbox, fresh, digest, provider, gate, evidence, tools, context)
         return self._means
 
-    def _open_sandbox(self) -> Sandbox:
+    def _sandboxes(self) -> tuple[Callable[[str], Sandbox], str]:
+        """Checks engine and image, building what is missing; returns what opens a sandbox, and the image's id."""
         from codeagent.cli.install import connect_or_install
         from codeagent.sandbox import image, toolbox
         from codeagent.sandbox.sandbox import open_sandbox
@@ -274,11 +317,13 @@ class Workbench:
         found = image.ensure(engine, config.sandbox.image, steps)
         box = toolbox.ensure(engine, steps)
         steps("", 0, 0)
-        sandbox = open_sandbox(
-            engine, found, box, self.choices.repo, config.sandbox, self.session.id, self.session.outputs, steps
-        )
-        self._stack.callback(sandbox.close)
-        return sandbox
+
+        def opened(label: str) -> Sandbox:
+            return open_sandbox(
+                engine, found, box, self.choices.repo, config.sandbox, label, self.session.outputs, steps
+            )
+
+        return opened, found.id
 
     def _open_provider(self) -> Provider:
         settings = self.choices.config.provider

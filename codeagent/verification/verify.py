@@ -56,6 +56,11 @@ class Baseline:
 
 def run_baseline(check: Check, cancel: Flag) -> Baseline:
     """Runs the command before anything changed, and says whether that is something to compare with."""
+    if _is_pipeline(check.command):
+        return Baseline(
+            VerificationStatus.NOT_RUN,
+            "the command is a pipeline, whose exit code is its last part's and not the tests'; give it without `|`",
+        )
     try:
         run = _run(check, "before", 1, (), cancel)
     except (SandboxError, ToolError) as error:
@@ -145,6 +150,12 @@ def _kind(sandbox: Sandbox, folder: str) -> FolderKind:
         return "missing"
     is_package = any(entry.path == "__init__.py" and entry.kind is EntryKind.FILE for entry in entries)
     return "package" if is_package else "plain"
+
+
+def _is_pipeline(command: str) -> bool:
+    from codeagent.approval.shell import nodes, tree
+
+    return any(node.type == "pipeline" for node in nodes(tree(command.encode("utf-8", "replace"))))
 
 
 def _judge_baseline(run: CheckRun, runner: Runner | None) -> tuple[VerificationStatus | None, str]:

@@ -1,0 +1,106 @@
+"""Verification beside a turn: the baseline before it, the run with the change after it, the record and exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from threading import Event as Flag
+from typing import TYPE_CHECKING, Any
+
+from codeagent.agent.interrupts import Interrupts
+from codeagent.errors import CodeagentError, Interrupted
+from codeagent.events import body
+from codeagent.outcome import Outcome
+from codeagent.sandbox.seam import Diff, Sandbox, Steps
+from codeagent.session.store import Session, output_name
+
+if TYPE_CHECKING:
+    from codeagent.cli.wiring import Choices, Means
+    from codeagent.verification.record import Verification
+    from codeagent.verification.verify import Baseline, Check
+
+Fresh = Callable[[], AbstractContextManager[Sandbox]]
+
+NOT_VERIFIED = 5
+_NO_RUN_AFTER = (Outcome.INTERRUPTED, Outcome.MODEL_FAILED, Outcome.SANDBOX_FAILED)
+
+
+class Verifier:
+    """One turn's verification. Without `--verify` it does nothing and says `not_requested`."""
+
+    def __init__(self, choices: Choices, session: Session, steps: Steps) -> None:
+        self._choices = choices
+        self._session = session
+        self._steps = steps
+        self._check: Check | None = None
+        self._baseline: Baseline | None = None
+        self._verification: Verification | None = None
+        self._no_change = False
+
+    def run_baseline(self, fresh: Fresh, image: str) -> None:
+        """Runs the command on the untouched repository, where one was given."""
+        if self._choices.verify is None:
+            return
+        from codeagent.verification.verify import Check, run_baseline
+
+        self._check = Check(
+            self._choices.verify, fresh, self._output_of, self._steps, repeat=self._choices.verify_repeat, image=image
+        )
+        self._baseline = run_baseline(self._check, Flag())
+
+    @property
+    def forbids_turn(self) -> bool:
+        """A fix of something that cannot be seen to fail is not begun, unless it is forced."""
+        if self._baseline is None or self._baseline.reproduced or not self._choices.patching:
+            return False
+        return not (self._choices.force and self._baseline.side is not None)
+
+    def verify(self, outcome: Outcome | None, means: Means | None, interrupts: Interrupts) -> Mapping[str, Any]:
+        """Emits the record and returns its fields, as the final event carries them."""
+        if self._choices.verify is None:
+            return {"status": "not_requested"}
+        self._verification = self._made(outcome, means, interrupts)
+        event = self._verification.event()
+        self._session.emit(event)
+        return body(event)
+
+    @property
+    def exit_code(self) -> int:
+        """5 unless the change is proven; a question that changed nothing had nothing to prove."""
+        from codeagent.verification.record import VerificationStatus
+
+        if self._verification is None or self._verification.status is VerificationStatus.PASSED:
+            return 0
+        return 0 if self._no_change and not self._choices.patching else NOT_VERIFIED
+
+    def _made(self, outcome: Outcome | None, means: Means | None, interrupts: Interrupts) -> Verification:
+        from codeagent.verification.record import Verification, VerificationStatus
+        from codeagent.verification.verify import Baseline, verify
+
+        baseline = self._baseline or Baseline(VerificationStatus.NOT_RUN, "the turn ended before it could be run")
+        unmade = Verification(
+            VerificationStatus.NOT_RUN,
+            before=baseline.side,
+            command=str(self._choices.verify),
+            image=means.image if means else "",
+        )
+        if self._check is None or means is None:
+            return replace(unmade, reason=baseline.reason)
+        if outcome in _NO_RUN_AFTER:
+            return replace(unmade, reason=f"the turn ended as {outcome}")
+        try:
+            diff = means.sandbox.diff() if outcome is not None else Diff()
+            self._no_change = not diff.patch and baseline.reproduced
+            with interrupts.waiting():
+                return verify(self._check, baseline, diff, Flag())
+        except Interrupted:
+            return replace(unmade, reason="the verification was interrupted")
+        except CodeagentError as error:
+            return replace(unmade, reason=error.message)
+
+    def _output_of(self, run_id: str) -> str | None:
+        try:
+            return (self._session.outputs / output_name(run_id)).read_text("utf-8", "replace")
+        except OSError:
+            return None

@@ -127,12 +127,19 @@ class Terminal:
         self._draw()
 
     def _on_model_response(self, record: Mapping[str, Any]) -> None:
+        self._take_up()
         self._say_text()
         self._turn.respond(record.get("usage") or {}, inert(str(record.get("text") or "")))
         if record.get("status") != "completed":
             word = inert_line(f"response {record.get('status')}: {record.get('finish')}")
             self._say([(word, "warn")])
         self._draw()
+
+    def _take_up(self) -> None:
+        """A turn that is taken up again, after an interruption, has no start of its own."""
+        if not self._turn.running:
+            self._turn = Turn(self._turn.price, time.monotonic(), running=True, round=self._turn.round)
+            self._start_ticking()
 
     def _on_tool_call(self, record: Mapping[str, Any]) -> None:
         self._say_text()
@@ -200,7 +207,7 @@ class Terminal:
         if self._verbose:
             for when in ("before", "after"):
                 if run := record.get(when):
-                    said = f"{when} the change: exit {run.get('exit_code')}, {run.get('tests')} tests"
+                    said = f"{when} the change: {wording.run_line(run)}"
                     self._say([(inert_line(said), "dim")], *self._output(str(run.get("output_tail") or "")))
 
     def _on_turn_ended(self, record: Mapping[str, Any]) -> None:

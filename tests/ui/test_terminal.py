@@ -72,7 +72,7 @@ def test_verbose_shows_outputs_and_who_decided() -> None:
     _, err = plain(answered_session(), verbose=True)
     assert "    | 13\t        return null;\n" in err
     assert "  allow by class: read-only\n" in err
-    assert "before the change: exit 1, 12 tests\n    | 1 failed, 11 passed\n" in err
+    assert "before the change: exit 1, 1.83s, 12 tests\n    | 1 failed, 11 passed\n" in err
 
 
 def test_a_turn_without_any_answer_says_both_facts_and_how_to_go_on() -> None:

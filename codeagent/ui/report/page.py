@@ -155,9 +155,7 @@ def _verification(story: Story) -> str:
         if not isinstance(run, Mapping):
             parts.append(f"<h3>{label}</h3><p class='quiet'>Not run.</p>")
             continue
-        facts = [f"exit {run.get('exit_code')}", wording.duration(float(run.get("duration_ms") or 0) / 1000)]
-        facts += [wording.counted(run[key], key[:-1]) for key in ("tests", "runs") if isinstance(run.get(key), int)]
-        parts.append(f"<h3>{label}</h3><p class='quiet'>{_text(', '.join(facts))}</p>")
+        parts.append(f"<h3>{label}</h3><p class='quiet'>{_text(wording.run_line(run))}</p>")
         parts.append(f"<pre class='output'>{_text(run.get('output_tail') or '(no output)')}</pre>")
     return "".join([*parts, "</section>"])
 

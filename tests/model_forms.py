@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.model_rules import Memory
+from tests.model_memory import Memory
 
 Json = dict[str, Any]
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import TracebackType
 from typing import Any, Protocol
 
 from codeagent.conversation import Json, ToolCall, adopted, text_of
@@ -67,10 +68,18 @@ class Dialect(Protocol):
 
 
 class Adapter:
-    """A Provider (see `codeagent.inference`) for one dialect over one transport."""
+    """A Provider (see `codeagent.inference`) for one dialect over one transport; closed by `with`."""
 
-    def __init__(self, settings: ProviderSettings, window: int, dialect: Dialect, transport: Transport) -> None:
+    def __init__(
+        self,
+        settings: ProviderSettings,
+        window: int,
+        dialect: Dialect,
+        transport: Transport,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._settings = settings
+        self._sleep = sleep
         self._window = window
         self._dialect = dialect
         self._transport = transport
@@ -96,6 +105,18 @@ class Adapter:
         """Imports the SDK and opens the client, so that the first `infer` need not; may run in a thread."""
         self._transport.warm_up()
 
+    def close(self) -> None:
+        """Closes the connection; the provider may not be used any more."""
+        self._transport.close()
+
+    def __enter__(self) -> Adapter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
     def infer(self, request: Request, progress: Progress) -> Inference:
         patience = Patience(self._settings.retry_seconds, self._reached)
         lessons = 0
@@ -112,7 +133,7 @@ class Adapter:
                 if wait is None:
                     raise explained(failure, self._settings, patience.attempts) from failure
                 progress(RetryNotice(patience.attempts + lessons, failure.message, round(wait * 1000)))
-                time.sleep(wait)
+                self._sleep(wait)
 
     def _exchange(self, request: Request, progress: Progress) -> Inference:
         with self._transport.post(self._dialect.path, self._dialect.body(request)) as body:

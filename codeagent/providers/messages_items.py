@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from codeagent.conversation import AssistantMessage, Item, Json, Reasoning, Source, ToolCall, ToolOutput, UserMessage
-from codeagent.providers.arguments import usable_arguments
+from codeagent.providers.arguments import parsed_object
 from codeagent.providers.call_ids import messages_ids, tool_name
 from codeagent.providers.encoding import digest, encoded
 from codeagent.providers.source import groups, source_of
@@ -103,7 +102,7 @@ class MessageList:
         if isinstance(item, ToolCall):
             kept = {key: value for key, value in payload.items() if key != RAW_INPUT} or {"type": "tool_use"}
             given = payload.get("input") if RAW_INPUT not in payload else None
-            arguments = given if isinstance(given, dict) else json.loads(usable_arguments(item.arguments))
+            arguments = given if isinstance(given, dict) else parsed_object(item.arguments) or {}
             return {**kept, "id": self._ids(item.call_id), "name": tool_name(item.name), "input": arguments}
         readable = source is not None and self._same_model(source) and source.response not in self._unreadable
         return payload if readable else None

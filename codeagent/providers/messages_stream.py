@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from codeagent.conversation import Json
+from codeagent.providers.arguments import parsed_object
 from codeagent.providers.encoding import Shown, clean
 from codeagent.providers.messages_items import RAW_INPUT
 
@@ -68,8 +68,5 @@ class Blocks:
         streamed = clean("".join(self._inputs.get(index, ())))
         if not streamed:
             return {**block, "input": block.get("input") or {}}
-        try:
-            parsed = json.loads(streamed)
-        except (ValueError, RecursionError):
-            parsed = None
-        return {**block, "input": parsed} if isinstance(parsed, dict) else {**block, "input": {}, RAW_INPUT: streamed}
+        parsed = parsed_object(streamed)
+        return {**block, "input": {}, RAW_INPUT: streamed} if parsed is None else {**block, "input": parsed}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from codeagent.errors import UsageError
@@ -13,11 +15,11 @@ from codeagent.providers.windows import context_window
 from codeagent.settings import ProviderSettings
 
 
-def open_provider(settings: ProviderSettings) -> Adapter:
+def open_provider(settings: ProviderSettings, sleep: Callable[[float], None] = time.sleep) -> Adapter:
     """A provider for one conversation, for the APIs `responses`, `chat` and `messages`.
 
-    Imports no SDK and opens no connection before `warm_up` or the first `infer`. Raises UsageError for settings that
-    no request could be made from.
+    Imports no SDK and opens no connection before `warm_up` or the first `infer`. `sleep` is how it waits between
+    attempts. Raises UsageError for settings that no request could be made from.
     """
     url = base_url(settings)
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
@@ -33,7 +35,7 @@ def open_provider(settings: ProviderSettings) -> Adapter:
     options = read_options(settings.options, settings.name)
     window = settings.context_window or context_window(settings.model, settings.base_url)
     dialect, transport = _spoken(settings, options, url)
-    return Adapter(settings, window, dialect, transport)
+    return Adapter(settings, window, dialect, transport, sleep)
 
 
 def _spoken(settings: ProviderSettings, options: Options, url: str) -> tuple[Dialect, Transport]:

@@ -35,6 +35,9 @@ class Transport(Protocol):
 
     def post(self, path: str, body: bytes) -> Body: ...
 
+    def close(self) -> None:
+        """Closes what was opened; nothing when nothing was."""
+
 
 class Body:
     """The body of an answer, as it arrives. Leaving the `with` gives up what was not read."""
@@ -43,13 +46,17 @@ class Body:
         self._response = response
         self._silent_after = silent_after
         self._ender: threading.Timer | None = None
+        self._chunks = self._read()
 
     @property
     def content_type(self) -> str:
         return str(self._response.headers.get("content-type", "")).split(";")[0].strip().lower()
 
     def chunks(self) -> Iterator[bytes]:
-        """Raises Failure when nothing came for too long or the connection was cut."""
+        """What was not read yet. Raises Failure when nothing came for too long or the connection was cut."""
+        return self._chunks
+
+    def _read(self) -> Iterator[bytes]:
         import httpx2
 
         try:
@@ -102,6 +109,10 @@ class SdkTransport:
 
     def warm_up(self) -> None:
         _ = self._client
+
+    def close(self) -> None:
+        if "_client" in self.__dict__:
+            self._client.close()
 
     @cached_property
     def _client(self) -> openai.OpenAI:
@@ -165,6 +176,10 @@ class PlainTransport:
 
     def warm_up(self) -> None:
         _ = self._client
+
+    def close(self) -> None:
+        if "_client" in self.__dict__:
+            self._client.close()
 
     @cached_property
     def _client(self) -> httpx2.Client:

@@ -163,6 +163,18 @@ def _remedy(reason: str) -> str:
     return "`codeagent doctor` looks at the engine."
 
 
+def image_volumes(engine: Engine, image_id: str) -> tuple[str, ...]:
+    """The paths that the image declares as volumes. Raises SandboxError."""
+    import docker.errors
+    import requests
+
+    try:
+        config = engine.client.api.inspect_image(image_id).get("Config") or {}  # type: ignore[no-untyped-call]
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise SandboxError(f"The image cannot be looked at: {error}", "Was it removed meanwhile?") from error
+    return tuple(config.get("Volumes") or ())
+
+
 def _remove(engine: Engine, identity: str) -> None:
     import docker.errors
     import requests

@@ -89,6 +89,7 @@ class Ending(StrEnum):
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
     MEMORY = "memory"
+    FULL = "full"  # it wrote more than the private copy may grow
 
 
 @dataclass(frozen=True, slots=True)

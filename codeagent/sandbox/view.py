@@ -29,17 +29,32 @@ class View:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Volumes:
+    """The two volumes of a private copy, by name; the top of each belongs to the repository's owner.
+
+    `copy` is mounted at `/workspace`; `baseline` holds whatever `diff` needs of the copy as it was made. Commands may
+    see the baseline, since it holds nothing that the copy did not, but it is writable for `fill` and `upload` alone.
+    """
+
+    copy: str
+    baseline: str
+
+
 class Layout(Protocol):
     """One session's repository. Methods that take a channel speak to a guest whose container has that view."""
 
     def mounted(self) -> View:
         """The repository itself, read-only, with all masks that are known to be needed by now."""
 
-    def copying(self, volume: str) -> View:
-        """The copy, writable, with the repository beside it for `fill` (only the guest may reach it)."""
+    def copying(self, volumes: Volumes, with_repository: bool) -> View:
+        """Both volumes, writable, and the repository, masked and read-only, for `fill` or (without it) `upload`.
 
-    def copied(self, volume: str, writable: bool) -> View:
-        """The copy alone; what is masked in it was never copied."""
+        No command ever runs in that container; it ends when the copy is made.
+        """
+
+    def copied(self, volumes: Volumes, writable: bool) -> View:
+        """The copy alone, and the baseline, read-only; what is masked in the repository was never copied."""
 
     def prepare(self, channel: Channel) -> None:
         """Called once for every container, before anything else is asked of it."""
@@ -51,7 +66,7 @@ class Layout(Protocol):
         """
 
     def fill(self, channel: Channel, steps: Steps) -> None:
-        """Copies the repository into the copy inside the container. ToolError(too_large) over the limit."""
+        """Copies the repository into both volumes, inside the container. ToolError(too_large) over the limit."""
 
     def upload(self, channel: Channel, steps: Steps) -> None:
         """The same from the host, for an engine that does not see the repository's path."""

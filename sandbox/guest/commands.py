@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 from guest.environment import WORKSPACE
 from guest.operations import Refusal
-from guest.spawner import MAX_SCRIPT
 
 MAX_TIMEOUT = 24 * 3600.0
+MAX_SCRIPT = 128 * 1024 - 1
+"""What Linux takes as one argument of a program, without its end."""
 
 
-def plan(script: bytes, args: dict[str, Any], workspace: str = WORKSPACE) -> tuple[str, float]:
-    """The absolute directory and the timeout in seconds. Raises Refusal."""
-    timeout, workdir = args.get("timeout"), args.get("workdir", "")
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A command to start: `directory` absolute, `timeout` in seconds, `quota` in bytes."""
+
+    directory: str
+    timeout: float
+    quota: int | None
+
+
+def plan(script: bytes, args: dict[str, Any], workspace: str = WORKSPACE) -> Order:
+    """What was asked for, checked. Raises Refusal."""
+    timeout, workdir, quota = args.get("timeout"), args.get("workdir", ""), args.get("quota")
     if not isinstance(timeout, int | float) or not 0 < timeout <= MAX_TIMEOUT or not isinstance(workdir, str):
         raise Refusal("invalid_arguments", "the command has no valid timeout or directory")
+    if quota is not None and not isinstance(quota, int):
+        raise Refusal("invalid_arguments", "the command has no valid quota")
     if b"\0" in script or not script:
         raise Refusal("invalid_arguments", "the command is empty or holds a NUL byte")
     if len(script) > MAX_SCRIPT:
         raise Refusal(
             "too_large", f"the command has {len(script)} bytes; Linux takes {MAX_SCRIPT} as one argument of a program"
         )
-    return _directory(workdir, workspace), float(timeout)
+    return Order(_directory(workdir, workspace), float(timeout), quota)
 
 
 def _directory(workdir: str, workspace: str) -> str:

@@ -1,4 +1,4 @@
-"""What the container's control group counted: processes killed for lack of memory, forks refused.
+"""What the container's control group counted, and how much a command has written.
 
 Both versions of control groups; a file that is not there counts as zero.
 """
@@ -39,3 +39,30 @@ def _value(paths: tuple[str, ...], key: bytes) -> int:
             if name == key and value.strip().isdigit():
                 return int(value)
     return 0
+
+
+CHECK_SECONDS = 0.25
+QUOTA_FILES = 2_000_000
+
+
+class Quota:
+    """Bounds what is written below `path` from now on: volumes have no size of their own.
+
+    Measured is the whole file system, so another program's writes count too: the bound protects the disk, it is no
+    exact account.
+    """
+
+    def __init__(self, path: str, size: int) -> None:
+        self._path = path
+        self._size = size
+        self._before = os.statvfs(path)
+        self._next = 0.0
+
+    def exceeded(self, now: float) -> bool:
+        """Whether more was written; looks every CHECK_SECONDS. `now` is monotonic."""
+        if now < self._next:
+            return False
+        self._next = now + CHECK_SECONDS
+        found, before = os.statvfs(self._path), self._before
+        grown = (before.f_bfree - found.f_bfree) * found.f_frsize
+        return grown > self._size or before.f_ffree - found.f_ffree > QUOTA_FILES

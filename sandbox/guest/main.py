@@ -22,7 +22,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from guest import environment, ids, protocol
+from guest.files import OPERATIONS
+from guest.marker import marker
 from guest.operations import Handler, Root
+from guest.saved import read_saved
 from guest.server import Server
 from guest.spawner import Spawner
 
@@ -31,11 +34,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 def operations() -> dict[str, Handler]:
     """Every operation by name; `run` is the server's own."""
-    try:
-        from guest.files import OPERATIONS
-    except ImportError:
-        return {}
-    return OPERATIONS
+    return {**OPERATIONS, "marker": marker, "read_saved": read_saved}
 
 
 def main() -> None:

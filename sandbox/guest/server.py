@@ -177,12 +177,12 @@ class _Relay:
         self._lock = threading.Lock()
 
     def start(self, request_id: int, script: bytes, args: dict[str, Any]) -> None:
-        directory, timeout = plan(script, args)
+        order = plan(script, args)
         with self._lock:
             if len(self._commands) >= MAX_COMMANDS:
                 raise Refusal("sandbox_failed", f"{MAX_COMMANDS} commands are running already")
             try:
-                connection = self._spawner.start(request_id, script, directory, timeout)
+                connection = self._spawner.start(request_id, script, order)
             except OSError as error:
                 raise Refusal("sandbox_failed", f"no command can be started ({error.strerror})") from None
             self._commands[connection.fileno()] = (request_id, connection)

@@ -13,13 +13,13 @@ import platform
 import signal
 import socket
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from guest import ids, processes, protocol, syscalls
+from guest.commands import Order
 from guest.supervisor import Job, supervise
 
-MAX_SCRIPT = 128 * 1024 - 1
-"""What Linux takes as one argument of a program, without its end."""
 MAX_MESSAGE = 256 * 1024
 
 
@@ -37,7 +37,7 @@ class Spawner:
                 os._exit(1)
         control.close()
 
-    def start(self, request_id: int, script: bytes, directory: str, timeout: float) -> socket.socket:
+    def start(self, request_id: int, script: bytes, order: Order) -> socket.socket:
         """A packet socket that the frames of the reply come from; anything sent there cancels the command.
 
         Raises OSError when the spawner is gone.
@@ -45,8 +45,8 @@ class Spawner:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             ours.send(script)
-            order = protocol.dump({"id": request_id, "directory": directory, "timeout": timeout})
-            socket.send_fds(self._control, [order], [theirs.fileno()])
+            message = protocol.dump({"id": request_id, **asdict(order)})
+            socket.send_fds(self._control, [message], [theirs.fileno()])
         return ours
 
 
@@ -82,6 +82,7 @@ def _serve(control: socket.socket, environment: dict[str, str], owner: ids.Owner
                 environment=environment,
                 owner=owner,
                 notify=notify,
+                quota=order["quota"],
             )
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
             _fork_supervisor(job, connection, control, children)

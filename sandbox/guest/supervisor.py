@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from guest import ids, limits, processes, protocol, seccomp, syscalls
+from guest.environment import WORKSPACE
+from guest.limits import CHECK_SECONDS, Quota
 from guest.streams import Outlet, Streams
 
 QUIET_SECONDS = 0.1
@@ -33,6 +35,8 @@ class Job:
     environment: dict[str, str]
     owner: ids.Owner
     notify: bool
+    quota: int | None = None
+    """How many bytes the file system of the repository may fill up while the command runs."""
 
 
 @dataclass(slots=True)
@@ -44,7 +48,7 @@ class _Progress:
     ended: float = 0.0
     last_output: float = 0.0
     ending: str = ""
-    """Why we ended it: `timeout` or `cancelled`; empty when it ended by itself."""
+    """Why we ended it: `timeout`, `cancelled` or `full`; empty when it ended by itself."""
 
 
 class HostGone(Exception):
@@ -125,6 +129,7 @@ class _Run:
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
         self._progress = _Progress()
         self._deadline = self._progress.started + job.timeout
+        self._quota = None if job.quota is None else Quota(WORKSPACE, job.quota)
         self._leader, self._streams = _start(job, self._outlet)
         self._children = True
 
@@ -157,6 +162,8 @@ class _Run:
         if progress.status is None:
             if now >= self._deadline:
                 progress.ending = "timeout"
+            elif self._quota is not None and self._quota.exceeded(now):
+                progress.ending = "full"
             return bool(progress.ending)
         quiet_since = max(progress.ended, progress.last_output)
         return self._streams.at_end or now - quiet_since >= QUIET_SECONDS or now - progress.ended >= LINGER_SECONDS
@@ -186,6 +193,8 @@ class _Run:
     def _patience(self) -> float:
         now = time.monotonic()
         until = self._deadline if self._progress.status is None else now + QUIET_SECONDS
+        if self._quota is not None:
+            until = min(until, now + CHECK_SECONDS)
         owed = self._streams.patience()
         return max(0.0, until - now) if owed is None else min(owed, max(0.0, until - now))
 

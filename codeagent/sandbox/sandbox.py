@@ -1,0 +1,424 @@
+"""One session's sandbox: a container that reads, and from the first approved write on a second one that writes.
+
+Construction returns at once; the first call waits for the container. Containers are replaced for three reasons: a
+mask has come off, the private copy takes the mount's place, or a container was lost (once; the model is told).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from codeagent.errors import ErrorKind, SandboxError, ToolError
+from codeagent.sandbox.channel import Channel, ChannelLost
+from codeagent.sandbox.container import Container, image_volumes, reap_orphans, start_container
+from codeagent.sandbox.ended import command_result
+from codeagent.sandbox.hardening import WORKSPACE, Mount, Plan
+from codeagent.sandbox.marker import host_marker
+from codeagent.sandbox.output import OutputKeeper
+from codeagent.sandbox.outputs import is_saved, read_saved, saved_name
+from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
+from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Listing, Steps
+from codeagent.sandbox.view import Layout, View, Volumes
+from codeagent.sandbox.volume import create_volumes, remove_volumes
+from codeagent.settings import SandboxSettings
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.engine import Engine
+    from codeagent.sandbox.image import Image
+    from codeagent.sandbox.toolbox import Toolbox
+
+GRACE_SECONDS = 15.0
+"""The guest ends commands itself; a host that has waited this much longer takes the guest for broken."""
+MASK_ROUNDS = 4
+"""How often a container is started anew because more to mask was found, before that is taken for an attack."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a sandbox is made of. `outputs` is the session's folder for whole outputs, `repo` the host's path."""
+
+    engine: Engine
+    image: Image
+    toolbox: Toolbox
+    repo: Path
+    layout: Layout
+    settings: SandboxSettings
+    session_id: str
+    outputs: Path
+
+
+@dataclass(slots=True)
+class _Slot:
+    """The place of one container. `view` is what the container in it should have; `ids` the owner's, once known."""
+
+    role: str
+    view: Callable[[], View]
+    container: Container | None = None
+    losses: int = 0
+
+    @property
+    def running(self) -> Container:
+        if self.container is None:
+            raise SandboxError("The sandbox is closed.")
+        return self.container
+
+
+class _Lease:
+    """Containers in use: one that was replaced is closed when the last call in it has ended."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users: dict[str, int] = {}
+        self._retired: dict[str, Container] = {}
+
+    @contextlib.contextmanager
+    def holding(self, container: Container) -> Iterator[None]:
+        with self._lock:
+            self._users[container.id] = self._users.get(container.id, 0) + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users[container.id] -= 1
+                done = self._retired.pop(container.id, None) if not self._users[container.id] else None
+            if done:
+                done.close()
+
+    def retire(self, container: Container) -> None:
+        with self._lock:
+            if self._users.get(container.id):
+                self._retired[container.id] = container
+                return
+        container.close()
+
+
+class DockerSandbox:
+    """See `codeagent.sandbox.seam.Sandbox`. Use `open_sandbox`."""
+
+    def __init__(self, parts: Parts, steps: Steps) -> None:
+        self._parts = parts
+        self._steps = steps
+        self._lock = threading.RLock()
+        self._lease = _Lease()
+        self._owner = Owner.current()
+        self._notes: list[str] = []
+        self._volumes: Volumes | None = None
+        self._closed = False
+        self._ids: tuple[int, int] | None = None
+        self._reader = _Slot("reader", parts.layout.mounted)
+        self._writer: _Slot | None = None
+        self._ready: Future[None] = Future()
+        self._opening = threading.Thread(target=self._open, name="sandbox-start", daemon=True)
+        self._opening.start()
+
+    def __enter__(self) -> DockerSandbox:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # What a session asks
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether the private copy stands in the mount's place."""
+        return self._volumes is not None
+
+    def read_file(self, path: str, start_line: int | None, end_line: int | None) -> FilePage:
+        """One page of a file of the repository, or of a saved output (`/outputs/…`)."""
+        if is_saved(path):
+            return self._reading(lambda channel: read_saved(channel, self._parts.outputs, path, start_line, end_line))
+        page = self._reading(lambda channel: self._parts.layout.read_file(channel, path, start_line, end_line))
+        return replace(page, notes=(*page.notes, *self._take_notes()))
+
+    def list_dir(self, path: str, depth: int, offset: int) -> Listing:
+        listing = self._reading(lambda channel: self._parts.layout.list_dir(channel, path, depth, offset))
+        return replace(listing, notes=(*listing.notes, *self._take_notes()))
+
+    def fetch(self, path: str) -> bytes:
+        return self._reading(lambda channel: self._parts.layout.fetch(channel, path))
+
+    def run(self, command: Command, cancel: threading.Event) -> CommandResult:
+        """Runs to its end, its deadline, or until `cancel` is set; nothing it started outlives the call."""
+        settings = self._parts.settings
+        args: dict[str, object] = {"workdir": command.workdir, "timeout": command.timeout_seconds}
+        if command.writable:
+            args["quota"] = settings.copy_limit
+        script = command.script.encode("utf-8", "surrogateescape")
+        limit = command.timeout_seconds + GRACE_SECONDS
+        with self._in_use(self._writing_slot() if command.writable else self._reader) as container:
+            keeper = OutputKeeper(self._parts.outputs / saved_name(command.call_id))
+            try:
+                fields, _ = container.channel.call("run", args, script, keeper.take, cancel, limit)
+            finally:
+                output = keeper.finish()
+        return command_result(fields, output, settings, self._take_notes())
+
+    def store(self, changes: Sequence[FileChange]) -> None:
+        with self._in_use(self._writing_slot()) as container:
+            self._parts.layout.store(container.channel, changes)
+
+    def diff(self) -> Diff:
+        if not self.has_copy:
+            return Diff()
+        with self._in_use(self._writing_slot()) as container:
+            return self._parts.layout.diff(container.channel)
+
+    def close(self) -> None:
+        """Ends the containers and removes the copy. Never raises; may be called twice."""
+        with self._lock:
+            self._closed = True
+        self._opening.join()
+        with self._lock:
+            slots = [slot for slot in (self._reader, self._writer) if slot is not None]
+            containers = [slot.container for slot in slots if slot.container is not None]
+            for slot in slots:
+                slot.container = None
+            volumes, self._volumes = self._volumes, None
+        closing = [threading.Thread(target=container.close) for container in containers]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
+        if volumes is not None:
+            remove_volumes(self._parts.engine, _names(volumes))
+
+    # Which container answers
+
+    def _reading(self, ask: Callable[[Channel], Answer]) -> Answer:
+        """Asks the reader; reading twice does no harm, so a lost container is only noticed by the note."""
+        try:
+            with self._in_use(self._reader) as container:
+                return ask(container.channel)
+        except _Replaced as replaced:
+            self._notes.append(replaced.note)
+        with self._in_use(self._reader) as container:
+            return ask(container.channel)
+
+    @contextlib.contextmanager
+    def _in_use(self, slot: _Slot) -> Iterator[Container]:
+        """The slot's container for one call. A container lost meanwhile is replaced, and the call fails."""
+        container = self._current(slot)
+        with self._lease.holding(container):
+            try:
+                yield container
+            except ChannelLost as lost:
+                raise _Replaced(self._replace(slot, container, lost.reason)) from None
+
+    def _current(self, slot: _Slot) -> Container:
+        self._ready.result()
+        with self._lock:
+            if lost := slot.running.channel.lost:
+                self._notes.append(self._replace(slot, slot.running, lost))
+            elif slot is self._reader and not self.has_copy:
+                self._renew_masks(slot)
+            return slot.running
+
+    def _renew_masks(self, slot: _Slot) -> None:
+        """Calls wait here until every mask that is needed is in place."""
+        for _ in range(MASK_ROUNDS):
+            container = slot.running
+            try:
+                if not self._parts.layout.outdated(container.channel):
+                    return
+            except ChannelLost as lost:
+                self._notes.append(self._replace(slot, container, lost.reason))
+                continue
+            self._exchange(slot)
+        raise SandboxError(
+            "Protected files in the repository keep changing faster than they can be masked.",
+            "Is a program rewriting them? Wait for it, or narrow --repo.",
+        )
+
+    def _exchange(self, slot: _Slot) -> None:
+        old, slot.container = slot.container, self._start(slot)
+        if old is not None:
+            self._lease.retire(old)
+
+    def _replace(self, slot: _Slot, lost: Container, reason: str) -> str:
+        """A new container in place of a lost one, once; what the model is to be told."""
+        with self._lock:
+            note = f"the sandbox was lost ({reason}) and a new one has taken its place: what was in /tmp is gone" + (
+                ", the private copy of the repository is kept" if self.has_copy else ""
+            )
+            if slot.container is not lost:
+                return note  # another call has noticed it first
+            if self._closed or slot.losses:
+                raise SandboxError(f"The sandbox was lost: {reason}.", "`codeagent doctor` looks at the engine.")
+            slot.losses += 1
+            self._exchange(slot)
+            return note
+
+    def _take_notes(self) -> tuple[str, ...]:
+        with self._lock:
+            notes, self._notes = tuple(dict.fromkeys(self._notes)), []
+        return notes
+
+    # How containers and the copy come to be
+
+    def _open(self) -> None:
+        try:
+            with self._lock:
+                if self._mount():
+                    self._renew_masks(self._reader)
+                else:
+                    self._make_copy(from_host=True)
+        except BaseException as error:
+            self._ready.set_exception(error)
+        else:
+            self._ready.set_result(None)
+        reap_orphans(self._parts.engine, self._owner)
+
+    def _mount(self) -> bool:
+        """Starts the reader on the repository itself; whether the engine sees the same folder as we do."""
+        try:
+            container = self._reader.container = self._start(self._reader)
+        except SandboxError as error:
+            if "bind source path does not exist" in error.message:
+                return False
+            raise
+        for _ in range(3):  # a folder that changes just now is compared again
+            fields, _body = container.channel.call("marker", {})
+            if fields.get("marker") == host_marker(self._parts.repo):
+                return True
+        self._lease.retire(container)
+        self._reader.container = None
+        return False
+
+    def _start(self, slot: _Slot) -> Container:
+        parts, view = self._parts, slot.view()
+        uid, gid = self._ids or (None, None)
+        config = {
+            "root": WORKSPACE,
+            "uid": uid,
+            "gid": gid,
+            "folders": dict(view.folders),
+            "environment": dict(view.environment),
+        }
+        toolbox = parts.toolbox
+        plan = Plan(
+            image=parts.image.id,
+            argv=(*toolbox.argv, json.dumps(config)),
+            labels=self._labels(slot.role),
+            mounts=(Mount("volume", toolbox.target, toolbox.volume), *view.mounts),
+            image_volumes=image_volumes(parts.engine, parts.image.id),
+        )
+        container = start_container(parts.engine, plan, parts.settings)
+        try:
+            guest = container.guest
+            if not guest.readable:
+                raise SandboxError(
+                    f"The repository cannot be read inside the container, as uid {guest.uid} and gid {guest.gid}.",
+                    "With SELinux, label the folder for containers (`chcon -Rt container_file_t`); with a rootless "
+                    "or user-namespaced engine, the folder must belong to the engine's user or be readable by all.",
+                )
+            self._ids = self._ids or (guest.uid, guest.gid)
+            parts.layout.prepare(container.channel)
+        except ChannelLost as lost:
+            container.close()
+            raise SandboxError(f"The sandbox was lost while it started: {lost.reason}.") from lost
+        except BaseException:
+            container.close()
+            raise
+        return container
+
+    def _labels(self, role: str) -> dict[str, str]:
+        return {SESSION_LABEL: self._parts.session_id, ROLE_LABEL: role, OWNER_LABEL: self._owner.label()}
+
+    def _writing_slot(self) -> _Slot:
+        self._ready.result()
+        with self._lock:
+            return self._writer or self._make_copy(from_host=False)
+
+    def _make_copy(self, *, from_host: bool) -> _Slot:
+        """Makes the private copy and puts it in the mount's place, for good. Nothing is left of a copy that fails."""
+        parts = self._parts
+        suffix = f"{parts.session_id}-{secrets.token_hex(4)}"
+        volumes = Volumes(f"codeagent-copy-{suffix}", f"codeagent-baseline-{suffix}")
+        self._ids = uid, gid = self._ids or _owner_of(parts.repo)
+        create_volumes(parts.engine, parts.image.id, _names(volumes), self._labels("copy"), uid, gid)
+        writer = _Slot("writer", lambda: parts.layout.copied(volumes, True))
+        try:
+            self._fill(volumes, from_host=from_host)
+            writer.container = self._start(writer)
+            self._point_reader(lambda: parts.layout.copied(volumes, False))
+        except BaseException:
+            if writer.container is not None:
+                writer.container.close()
+            remove_volumes(parts.engine, _names(volumes))
+            if self._reader.container is None and not from_host:
+                self._point_reader(parts.layout.mounted)
+            raise
+        self._writer, self._volumes = writer, volumes
+        return writer
+
+    def _fill(self, volumes: Volumes, *, from_host: bool) -> None:
+        """Makes the copy in a container of its own, in which no command runs."""
+        layout = self._parts.layout
+        container = self._start(_Slot("copier", lambda: layout.copying(volumes, not from_host)))
+        try:
+            (layout.upload if from_host else layout.fill)(container.channel, self._steps)
+        except ChannelLost as lost:
+            message = f"The sandbox was lost while the repository was copied: {lost.reason}."
+            raise SandboxError(message, "`codeagent doctor` looks at the engine.") from lost
+        finally:
+            container.close()
+
+    def _point_reader(self, view: Callable[[], View]) -> None:
+        """Gives the reader another view. The old container goes first: a session has at most two."""
+        slot = self._reader
+        if slot.container is not None:
+            old, slot.container = slot.container, None
+            self._lease.retire(old)
+        slot.view = view
+        slot.container = self._start(slot)
+
+
+class _Replaced(ToolError):
+    """The call was lost with its container; a new one stands ready."""
+
+    def __init__(self, note: str) -> None:
+        super().__init__(
+            ErrorKind.SANDBOX_FAILED, f"{note}; this call did not end, and may have taken effect in part"
+        )
+        self.note = note
+
+
+def _names(volumes: Volumes) -> tuple[str, str]:
+    return volumes.copy, volumes.baseline
+
+
+def _owner_of(repo: Path) -> tuple[int, int]:
+    found = repo.stat()
+    return found.st_uid, found.st_gid
+
+
+def open_sandbox(
+    engine: Engine,
+    image: Image,
+    toolbox: Toolbox,
+    repo: Path,
+    settings: SandboxSettings,
+    session_id: str,
+    outputs: Path,
+    steps: Steps = lambda _what, _done, _total: None,
+) -> DockerSandbox:
+    """A sandbox whose container is on its way; engine, image and toolbox are there already. Close it with `with`.
+
+    `outputs` is the session's folder for whole outputs. What cannot be started is raised by the first call, as
+    SandboxError.
+    """
+    from codeagent.sandbox.workspace import RepositoryLayout
+
+    layout = RepositoryLayout(repo, settings)
+    return DockerSandbox(Parts(engine, image, toolbox, repo, layout, settings, session_id, outputs), steps)

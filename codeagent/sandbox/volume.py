@@ -1,0 +1,94 @@
+"""The volumes that hold the private copy and what it is compared with."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tarfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from codeagent.errors import SandboxError
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.engine import Engine
+
+REMOVE_SECONDS = 5.0
+
+
+def create_volumes(
+    engine: Engine, image_id: str, names: Sequence[str], labels: Mapping[str, str], uid: int, gid: int
+) -> None:
+    """Makes empty volumes whose tops belong to uid and gid. Raises SandboxError.
+
+    A fresh volume belongs to root, and nobody in our containers may change that. The engine may: unpacking an archive
+    into a container (which is never started) sets the owner of the folders that the archive names.
+    """
+    import docker.errors
+    import requests
+
+    api = engine.client.api
+    try:
+        for name in names:
+            api.create_volume(name, labels=dict(labels))
+        carrier = api.create_container_from_config(_carrier(image_id, names, labels))["Id"]  # type: ignore[no-untyped-call]
+        try:
+            api.put_archive(carrier, "/", _folders(names, uid, gid))
+        finally:
+            api.remove_container(carrier, force=True, v=True)
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        remove_volumes(engine, names)
+        raise SandboxError(
+            f"The engine could not make a volume for the private copy: {' '.join(str(error).split())[:300]}",
+            "Is there room on the engine's disk? `codeagent sandbox clean` removes what has no owner.",
+        ) from error
+
+
+def _carrier(image_id: str, names: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:
+    mounts = [
+        {"Type": "volume", "Source": name, "Target": f"/{name}", "VolumeOptions": {"NoCopy": True}} for name in names
+    ]
+    return {
+        "Image": image_id,
+        "Entrypoint": ["/none"],
+        "Cmd": [],
+        "Labels": dict(labels),
+        "HostConfig": {"NetworkMode": "none", "Mounts": mounts},
+    }
+
+
+def _folders(names: Sequence[str], uid: int, gid: int) -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.type, member.mode, member.uid, member.gid = tarfile.DIRTYPE, 0o755, uid, gid
+            member.mtime = int(time.time())
+            tar.addfile(member)
+    return archive.getvalue()
+
+
+def remove_volumes(engine: Engine, names: Sequence[str]) -> None:
+    """Removes volumes, waiting a little for containers that are on their way out. Never raises."""
+    until = time.monotonic() + REMOVE_SECONDS
+    for name in names:
+        _remove_volume(engine, name, until)
+
+
+def _remove_volume(engine: Engine, name: str, until: float) -> None:
+    import docker.errors
+    import requests
+
+    with contextlib.suppress(docker.errors.NotFound, requests.RequestException):
+        while True:
+            try:
+                engine.client.api.remove_volume(name, force=True)
+                return
+            except docker.errors.NotFound:
+                raise
+            except docker.errors.DockerException:
+                # In use; a later start removes it if it stays so.
+                if time.monotonic() > until:
+                    return
+                time.sleep(0.1)

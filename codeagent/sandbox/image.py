@@ -143,7 +143,8 @@ def pull(engine: Engine, image: str, steps: Steps) -> str | None:
 def _build(engine: Engine, steps: Steps, lock: int) -> None:
     """By the first of the two ways that works; SandboxError with the reasons of both."""
     steps(f"looking for {BASE} in a registry", 0, 0)
-    if not (no_registry := pull(engine, BASE, steps)) and not (no_registry := _from_dockerfile(engine, steps)):
+    no_registry = None if find(engine, BASE) else pull(engine, BASE, steps)
+    if not no_registry and not (no_registry := _from_dockerfile(engine, steps)):
         return
     steps(f"no registry ({no_registry}); building from Debian packages", 0, 0)
     if missing := debian.missing(engine.architecture):

@@ -28,6 +28,7 @@ TRIES = 3
 MAX_REASON_BYTES = 2000
 _LONGEST_LINE = 4096
 _SHOWN_COVERED = 5
+_MOST_WARNINGS = 5
 
 _BOLD, _WARN, _PLAIN = "\x1b[1m", "\x1b[1;33m", "\x1b[0m"
 
@@ -65,21 +66,22 @@ class Prompt:
     def _show(self, question: Question) -> Answer | None:
         """Everything about the command, a screen at a time; an Answer only when the person refuses on the way."""
         lines = list(self._lines(question))
-        room = max(streams.height_of(self._out) - 2, 2)
-        if len(lines) <= room - len(self._choices(question)):
+        height = streams.height_of(self._out)
+        if len(lines) + len(self._choices(question)) < height:
             self._write("".join(line + "\n" for line in lines))
             return None
+        room = max(height - len(self._rows(_page_prompt(len(lines), len(lines)))), 1)
         for start in range(0, len(lines), room):
             page = lines[start : start + room]
             self._write("".join(line + "\n" for line in page))
-            if start + room < len(lines) and (refusal := self._turn_page(start + len(page), len(lines))):
+            if refusal := self._turn_page(_page_prompt(start + len(page), len(lines))):
                 return refusal
         return None
 
-    def _turn_page(self, shown: int, of: int) -> Answer | None:
-        """Enter shows the next page; nothing here can approve."""
+    def _turn_page(self, prompt: str) -> Answer | None:
+        """Enter shows what follows; nothing here can approve."""
         for _ in range(TRIES):
-            match self._ask(f"-- {shown}/{of} lines: Enter goes on, n denies, s stops: "):
+            match self._ask(prompt):
                 case b"":
                     return None
                 case b"n" | None:
@@ -139,7 +141,7 @@ class Prompt:
         for line in self._choices(question):
             self._write(self._encodable(line) + "\n")
         for _ in range(TRIES):
-            match self._ask("[y/a/p/N/r/s] " if question.prefix else "[y/a/N/r/s] "):
+            match self._ask("[y/a/p/N/r/s]" if question.prefix else "[y/a/N/r/s]"):
                 case b"y":
                     return Answer("once")
                 case b"a":
@@ -156,12 +158,12 @@ class Prompt:
         return Answer("no")
 
     def _reason(self) -> str:
-        typed = self._ask("Reason: ") or b""
+        typed = self._ask("Reason:") or b""
         return inert_line(typed[:MAX_REASON_BYTES].decode(errors="replace")).strip()
 
     def _ask(self, prompt: str) -> bytes | None:
         """One line, typed after the prompt stood there, without its newline; None at the end of input."""
-        self._write(cut(prompt, self._width()))
+        self._write("\n".join(self._rows(prompt)) + " ")
         self._unfinished = True
         time.sleep(self._guard)
         with suppress(termios.error):
@@ -192,6 +194,9 @@ class Prompt:
             self._out.write(text)
             self._out.flush()
 
+    def _rows(self, text: str) -> list[str]:
+        return list(_filled([text], self._width() - 1))
+
     def _encodable(self, text: str) -> str:
         """What the terminal's encoding cannot show is written as an escape, never as a question mark."""
         encoding = getattr(self._out, "encoding", None) or "ascii"
@@ -202,10 +207,14 @@ class Prompt:
             yield f"{style}{line}{_PLAIN}" if style and self._colour else line
 
 
+def _page_prompt(shown: int, of: int) -> str:
+    return f"-- {shown}/{of}: Enter goes on, n denies, s stops:"
+
+
 def _warnings(subject: str) -> Iterator[str]:
     if revealed(subject) != subject:
         yield "It holds characters that act or show nothing; they stand above as escapes (\\x…, \\u…)."
-    for sentence in lookalikes(subject):
+    for sentence in lookalikes(subject)[:_MOST_WARNINGS]:
         yield f"Look again: {inert_line(sentence)}."
     if " " * 20 in subject:
         yield "It holds long runs of spaces."
@@ -213,12 +222,12 @@ def _warnings(subject: str) -> Iterator[str]:
 
 def _wrapped(line: str, width: int) -> Iterator[str]:
     """One line of the command in as many rows as it takes; `|` begins a line, `.` goes on with it."""
-    mark = "| "
+    mark, at, room = "| ", 0, width - 2
     while True:
-        head = _fitting(line, width - len(mark))
+        head = _fitting(line[at : at + 4 * room], room)
         yield mark + head
-        line = line[len(head) :]
-        if not line:
+        at += len(head)
+        if at >= len(line):
             return
         mark = ". "
 

@@ -120,6 +120,14 @@ class Terminal:
         facts.append(f"session {record.get('session_id')}")
         self._say([(inert_line(self._screen.dot.join(facts)), "dim")])
 
+    def _on_session_resumed(self, record: Mapping[str, Any]) -> None:
+        self._on_session_started(record)
+        if calls := record.get("interrupted_calls"):
+            said = f"{wording.counted(len(calls), 'call')} of the last turn may or may not have run"
+            self._say([(f"{said}; the model is told so", "warn")])
+        if damaged := int(record.get("damaged_lines") or 0):
+            self._say([(f"{wording.counted(damaged, 'line')} of the session's log could not be read", "warn")])
+
     def _on_turn_started(self, _record: Mapping[str, Any]) -> None:
         now = time.monotonic()
         self._turn = Turn(self._turn.price, now, running=True, thinking_since=now)

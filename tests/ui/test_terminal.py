@@ -104,6 +104,23 @@ def test_what_no_person_decided_is_explained() -> None:
     assert f"  deny by no_terminal: {reason}\nrun_command make: denied, 0.01s, 18 B\n" in err
 
 
+def test_a_resumed_session_says_what_is_uncertain() -> None:
+    log = Recorder()
+    facts = {"repo": "/r", "model": "m", "provider": "p", "image": "i", "version": "0.1.0"}
+    log.add("session_resumed", **facts, interrupted_calls=["a", "b"], damaged_lines=1)
+    log.respond()
+    log.call("c", "list_dir", path=".")
+    log.output("c", "x")
+    log.end(answer="Done.")
+    _, err = plain(log.records)
+    assert err.splitlines()[:4] == [
+        "/r · p · m · i · session 20260301-090000-abcde",
+        "2 calls of the last turn may or may not have run; the model is told so",
+        "1 line of the session's log could not be read",
+        "list_dir .: ok, 0.01s, 1 B",
+    ]
+
+
 def test_cost_is_shown_when_the_price_is_known() -> None:
     _, err = plain(answered_session(), price=Price(input=2.0, output=8.0, cached_input=0.5))
     # 4,400 fresh at 2, 10,000 cached at 0.5, 440 out at 8, per million

@@ -116,6 +116,11 @@ class _Reader:
         self._at(record)
         self._story.session = record
 
+    def _on_session_resumed(self, record: Record) -> None:
+        model = " ".join(str(record.get(key)) for key in ("provider", "model"))
+        row = self._row(record, "note", "session resumed", model)
+        self._body(row, "calls that may or may not have run", list(record.get("interrupted_calls") or ()) or None)
+
     def _on_turn_started(self, record: Record) -> None:
         message = str(record.get("message") or "")
         self._story.turns.append(StoryTurn(_whole(record.get("turn")), message, str(record.get("time") or "")))

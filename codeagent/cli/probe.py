@@ -1,0 +1,137 @@
+"""A sandbox for this repository, started as a session would, and looked at from inside."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event as Flag
+from typing import TYPE_CHECKING
+
+from codeagent.cli.checks import Finding
+from codeagent.errors import ToolError
+from codeagent.sandbox.seam import Command, CommandResult, Sandbox
+from codeagent.settings import SandboxSettings
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.engine import Engine
+    from codeagent.sandbox.image import Image
+
+# Shell built-ins and files of /proc only, so that any image can run it. Each line is a name and a value.
+SCRIPT = r"""
+set -f
+while IFS=: read -r name rest; do
+  case $name in *"|"*|*" lo"|lo) ;; *) echo "interface" $name ;; esac
+done </proc/net/dev
+while read -r interface rest; do
+  case $interface in Iface) ;; *) echo "route $interface" ;; esac
+done </proc/net/route
+while read -r key value rest; do
+  case $key in Uid:|Gid:|CapEff:|NoNewPrivs:|Seccomp:) echo "${key%:} $value" ;; esac
+done </proc/self/status
+(: >/workspace/.codeagent-doctor) 2>/dev/null && echo "writable repository"
+(: >/codeagent-doctor) 2>/dev/null && echo "writable root file system"
+(: >/tmp/codeagent-doctor) 2>/dev/null && echo "temporary yes"
+set +f
+for file in .[!.]* *; do
+  [ -f "$file" ] && [ -r "$file" ] && { echo "readable yes"; break; }
+done
+true
+"""
+
+
+def probe(engine: Engine, found: Image, settings: SandboxSettings, repo: Path) -> Iterator[Finding]:
+    """Starts the session's container for `repo`, runs one read-only command in it, and removes it. About a second.
+
+    Raises SandboxError when the container cannot be started.
+    """
+    from codeagent.sandbox import toolbox
+    from codeagent.sandbox.sandbox import open_sandbox
+
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="codeagent-doctor-") as outputs:
+        box = toolbox.ensure(engine, lambda *_: None)
+        sandbox = open_sandbox(engine, found, box, repo, settings, "doctor", Path(outputs), lambda *_: None)
+        try:
+            try:
+                listing = sandbox.list_dir("", 1, 0)
+            except ToolError as error:
+                yield Finding(
+                    "mount",
+                    "error",
+                    f"{repo} cannot be listed inside the container: {error.sentence}",
+                    "Is the path shared with the engine's machine, and may its owner read it?",
+                )
+                return
+            yield Finding("mount", "ok", f"{repo} at /workspace, read-only, {listing.total} entries at its top")
+            yield from inside(sandbox, repo)
+        finally:
+            sandbox.close()
+    yield Finding("container", "ok", f"started, looked at and removed in {time.monotonic() - begun:.1f} s")
+
+
+def inside(sandbox: Sandbox, repo: Path) -> Iterator[Finding]:
+    """What a command sees in a sandbox of this repository."""
+    result = sandbox.run(Command("doctor", SCRIPT, timeout_seconds=20.0), Flag())
+    facts = _facts(result)
+    if result.exit_code != 0 or "Uid" not in facts:
+        said = "".join(text for _, text in result.segments).strip()[-200:]
+        yield Finding(
+            "commands",
+            "error",
+            f"a command cannot run in the image: {said or result.ending}",
+            "Name another --image.",
+        )
+        return
+    yield _user(facts, repo)
+    yield _network(facts)
+    yield _walls(facts)
+
+
+def _facts(result: CommandResult) -> dict[str, list[str]]:
+    facts: dict[str, list[str]] = {}
+    for line in "".join(text for stream, text in result.segments if stream == "stdout").splitlines():
+        name, _, value = line.partition(" ")
+        facts.setdefault(name, []).append(value)
+    return facts
+
+
+def _user(facts: dict[str, list[str]], repo: Path) -> Finding:
+    owner = repo.stat()
+    uid, gid = facts["Uid"][0], facts["Gid"][0]
+    said = f"commands run as {uid}:{gid}, the repository's owner is {owner.st_uid}:{owner.st_gid}"
+    if (uid, gid) == (str(owner.st_uid), str(owner.st_gid)):
+        return Finding("user", "ok", said)
+    if "readable" in facts:
+        return Finding("user", "ok", f"{said}; files are readable")
+    remedy = "Files that only their owner may read stay closed; is the engine rootless, or on another machine?"
+    return Finding("user", "warning", said, remedy)
+
+
+def _network(facts: dict[str, list[str]]) -> Finding:
+    """Seen from inside: no interface but loopback, and no route."""
+    seen = [f"{kind} {name}" for kind in ("interface", "route") for name in facts.get(kind, [])]
+    if seen:
+        said = f"the container has a network: {', '.join(seen)}"
+        return Finding("network", "error", said, "Do not use this engine for repositories that you do not trust.")
+    return Finding("network", "ok", "closed: loopback only, no route")
+
+
+def _walls(facts: dict[str, list[str]]) -> Finding:
+    wrong = []
+    if any(int(value, 16) for value in facts.get("CapEff", [])):
+        wrong.append("commands have capabilities")
+    if facts.get("NoNewPrivs") != ["1"]:
+        wrong.append("no-new-privileges is off")
+    if facts.get("Seccomp") != ["2"]:
+        wrong.append("no seccomp filter applies")
+    wrong += [f"the {what} can be written" for what in facts.get("writable", [])]
+    if wrong:
+        return Finding(
+            "walls", "error", "; ".join(wrong), "Do not use this engine with repositories that you do not trust."
+        )
+    if "temporary" not in facts:
+        said = "the container's temporary folder cannot be written"
+        return Finding("walls", "warning", said, "Is [sandbox] tmp_size too small?")
+    return Finding("walls", "ok", "no capability, no new privileges, seccomp, read-only but for /tmp")

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import hashlib
 import os
+import re
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,6 +40,13 @@ class Output:
     saved: bool
     problem: str = ""
     """Why the file does not hold everything, as a sentence; empty when it does."""
+
+
+def saved_name(call_id: str) -> str:
+    """The file name under which a call's output is kept; call ids come from outside and may hold anything."""
+    if re.fullmatch(r"[A-Za-z0-9_-]{1,80}", call_id):
+        return f"{call_id}.txt"
+    return f"{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.txt"
 
 
 class OutputKeeper:

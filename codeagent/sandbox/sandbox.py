@@ -22,8 +22,7 @@ from codeagent.sandbox.container import Container, image_volumes, reap_orphans, 
 from codeagent.sandbox.ended import command_result
 from codeagent.sandbox.hardening import WORKSPACE, Mount, Plan
 from codeagent.sandbox.marker import host_marker
-from codeagent.sandbox.output import OutputKeeper
-from codeagent.sandbox.outputs import is_saved, read_saved, saved_name
+from codeagent.sandbox.output import OutputKeeper, saved_name
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
 from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Listing, Steps
 from codeagent.sandbox.view import Layout, View, Volumes
@@ -135,9 +134,6 @@ class DockerSandbox:
         return self._volumes is not None
 
     def read_file(self, path: str, start_line: int | None, end_line: int | None) -> FilePage:
-        """One page of a file of the repository, or of a saved output (`/outputs/…`)."""
-        if is_saved(path):
-            return self._reading(lambda channel: read_saved(channel, self._parts.outputs, path, start_line, end_line))
         page = self._reading(lambda channel: self._parts.layout.read_file(channel, path, start_line, end_line))
         return replace(page, notes=(*page.notes, *self._take_notes()))
 

@@ -25,7 +25,6 @@ from guest import environment, ids, protocol
 from guest.files import OPERATIONS
 from guest.marker import marker
 from guest.operations import Handler, Root
-from guest.saved import read_saved
 from guest.server import Server
 from guest.spawner import Spawner
 
@@ -34,7 +33,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 def operations() -> dict[str, Handler]:
     """Every operation by name; `run` is the server's own."""
-    return {**OPERATIONS, "marker": marker, "read_saved": read_saved}
+    return {**OPERATIONS, "marker": marker}
 
 
 def main() -> None:

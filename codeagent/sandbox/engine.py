@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.errors import SandboxError
-from codeagent.sandbox import private_engine
+from codeagent.sandbox import private_engine, ssh
 from codeagent.sandbox.endpoints import CONNECT_SECONDS, Endpoint, endpoints, socket_failure
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Engine:
     version: str
     api: str
     architecture: str
+    tunnel: ssh.Forward | None = None
 
     @cached_property
     def info(self) -> dict[str, Any]:
@@ -61,6 +62,8 @@ class Engine:
 
     def close(self) -> None:
         self.client.close()
+        if self.tunnel:
+            self.tunnel.close()
 
 
 def connect(docker_host: str | None = None, environ: Mapping[str, str] = os.environ) -> Engine:
@@ -81,13 +84,19 @@ def first(tried: list[Endpoint], environ: Mapping[str, str], seconds: float = CO
 
 def _open(endpoint: Endpoint, seconds: float) -> Engine:
     """Connects and asks for the version. OSError says why not."""
+    if endpoint.host.startswith("ssh://"):
+        tunnel = ssh.forward(endpoint.host, seconds)
+        try:
+            return _ask(endpoint, seconds, f"unix://{tunnel.socket}", tunnel)
+        except BaseException:
+            tunnel.close()
+            raise
     if (path := endpoint.socket_path) and (failure := socket_failure(path, seconds)):
         raise failure
-    if endpoint.host.startswith("ssh://"):
-        raise OSError(
-            "engines behind ssh are not supported: forward the socket with "
-            "`ssh -N -L /tmp/docker.sock:/var/run/docker.sock HOST` and use --docker-host unix:///tmp/docker.sock"
-        )
+    return _ask(endpoint, seconds, endpoint.host)
+
+
+def _ask(endpoint: Endpoint, seconds: float, url: str, tunnel: ssh.Forward | None = None) -> Engine:
     import docker
     import docker.errors
     import requests
@@ -95,7 +104,7 @@ def _open(endpoint: Endpoint, seconds: float) -> Engine:
     client = None
     try:
         client = docker.DockerClient(
-            base_url=endpoint.host,
+            base_url=url,
             version="auto",
             timeout=seconds,  # type: ignore[arg-type]  # requests takes fractions
             tls=_tls_config(endpoint),
@@ -113,6 +122,7 @@ def _open(endpoint: Endpoint, seconds: float) -> Engine:
         version=str(answer.get("Version", "unknown")),
         api=str(client.api.api_version),
         architecture=str(answer.get("Arch", "unknown")),
+        tunnel=tunnel,
     )
 
 

@@ -58,6 +58,8 @@ def overview(folder: Path) -> Overview:
     facts: dict[str, Any] = {"size": _size(folder), "holder": holder(folder), "changed": _changed(file)}
     try:
         head = list(islice(Log(file), _HEAD_LINES))
+    except FileNotFoundError:
+        head = []
     except OSError as error:
         return Overview(folder.name, folder, problem=error.strerror or "unreadable", **facts)
     if not head:

@@ -166,6 +166,8 @@ def check_readable(folder: Path) -> None:
     remedy = "Start a new one with `codeagent ask`; the stored file was left as it is."
     try:
         first = next(iter(Log(folder / EVENTS)), None)
+    except FileNotFoundError:  # its process ended before anything was recorded
+        first = None
     except OSError as error:
         raise StorageError(f"The session {folder.name} cannot be read: {error.strerror}.", remedy) from error
     if first is None:

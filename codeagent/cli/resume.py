@@ -1,0 +1,152 @@
+"""`codeagent resume [MESSAGE]`: goes on with a stored session."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codeagent.cli.flags import add_turn_flags
+from codeagent.errors import Interrupted, SandboxError, UsageError
+
+if TYPE_CHECKING:
+    from codeagent.cli.wiring import Choices, Workbench
+    from codeagent.conversation import Item
+    from codeagent.session.history import History
+    from codeagent.session.resumption import Setup
+
+EXAMPLES = """\
+examples:
+  codeagent resume                                    the turn that was stopped goes on
+  codeagent resume "the path is src/main/UserService.java"
+  codeagent resume --session k3f9x --max-rounds 80
+  codeagent resume "and who calls it?" --provider anthropic
+
+Repository, provider, model and image stay as they were unless given again; approval mode and grants never carry over.
+Without --session, the latest session of the repository here that no other process uses is meant.
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "resume",
+        help="go on with a stored session",
+        description="Goes on with a stored session: with a message as a new turn, without one where it was stopped.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("message", metavar="MESSAGE", nargs="?", help="what to say next, in any language")
+    parser.add_argument("--session", metavar="ID", help="a session (default: the latest finished one here)")
+    add_turn_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """The outcome's exit code. Raises UsageError and StorageError before anything is started."""
+    from codeagent import paths
+    from codeagent.cli.repository import repository
+    from codeagent.cli.wiring import Choices, opened_workbench
+    from codeagent.session.catalogue import find
+    from codeagent.session.resumption import read_history, require_open_turn, sentences, take_up
+    from codeagent.session.store import Session
+
+    if args.message is not None and not args.message.strip():
+        raise UsageError("The message is empty.", "Leave it out to go on with the turn that was stopped.")
+    folder = find(paths.state_dir(), ref=args.session, repo=repository(args.repo) if args.session is None else None)
+    with Session.open(folder) as session:
+        history, damaged = read_history(folder)
+        if args.message is None:
+            require_open_turn(session.id, history)
+        choices = Choices.of(args, patching=_has_patched(history.items), **_stored_choices(args, history))
+        with opened_workbench(choices, (session, history)) as bench:
+            for sentence in sentences(history, damaged):
+                bench.terminal.note(sentence)
+            setup = _setup(choices)
+            bench.conversation[:] = take_up(session, history, damaged, setup, new_turn=args.message is not None)
+            _restore_copy(bench, folder)
+            return bench.turn(args.message)
+
+
+def _setup(choices: Choices) -> Setup:
+    from codeagent import __version__
+    from codeagent.session.resumption import Setup
+
+    config = choices.config
+    return Setup(str(choices.repo), config.provider.name, config.provider.model, config.sandbox.image, __version__)
+
+
+def _stored_choices(args: argparse.Namespace, history: History) -> dict[str, Any]:
+    """What the session was run with, where the command line says nothing else.
+
+    A model belongs to its provider: who names one of the two anew does not get the other of the past with it,
+    but for a model of the same provider.
+    """
+    stored: dict[str, Any] = {"image": history.image or None}
+    if args.repo is None:
+        stored["repo"] = Path(history.repo)
+    if args.provider is None and args.model is None:
+        stored |= {"provider": history.provider, "model": history.model or None}
+    elif args.provider is None and history.provider != "offline":
+        stored["provider"] = history.provider
+    return stored
+
+
+def _has_patched(items: Sequence[Item]) -> bool:
+    """Whether the session's model was given apply_patch, which it keeps."""
+    from codeagent.conversation import ToolCall
+
+    return any(isinstance(item, ToolCall) and item.name == "apply_patch" for item in items)
+
+
+def _restore_copy(bench: Workbench, folder: Path) -> None:
+    """Makes the private copy as the session left it; the model is told what could not be restored."""
+    from codeagent.agent.loop import add_note
+    from codeagent.session.store import DIFF
+
+    patch = folder / DIFF
+    if not patch.is_file() or not patch.stat().st_size:
+        return
+    try:
+        with bench.interrupts.waiting():
+            lost = _restored(bench, patch.read_bytes())
+    except (SandboxError, Interrupted):
+        return  # the turn meets it again, and ends with it
+    if lost:
+        listed = "; ".join(f"{path}: {reason}" for path, reason in sorted(lost.items()))
+        text = f"The private copy was made anew. These earlier changes could not be restored in it: {listed}."
+        bench.terminal.note(text)
+        add_note(bench.conversation, bench.session.emit, text)
+
+
+def _restored(bench: Workbench, patch: bytes) -> dict[str, str]:
+    """Stores the changes of the diff in the copy; returns the paths that could not be, each with its reason."""
+    from codeagent.applying.plan import is_link, plan
+    from codeagent.beneath import opened_root
+    from codeagent.errors import ToolError
+    from codeagent.patches import PatchError, parse
+    from codeagent.sandbox.seam import FileChange
+
+    sandbox = bench.means().sandbox
+    try:
+        with opened_root(bench.choices.repo) as root:
+            made = plan(root, parse(patch))
+    except (PatchError, OSError) as error:
+        return {"all of them": str(error)}
+    lost = dict(made.conflicts)
+    lost |= {write.path: "it was a symbolic link" for write in made.writes if is_link(write)}
+    changes = [
+        FileChange(each.path, each.content, _permissions(each.mode)) for each in made.writes if not is_link(each)
+    ]
+    try:
+        if changes:
+            sandbox.store(changes)
+    except ToolError as error:
+        return {"all of them": error.sentence}
+    return lost
+
+
+def _permissions(mode: int | None) -> int | None:
+    """git's mode without the file's type."""
+    return None if mode is None else mode & 0o777

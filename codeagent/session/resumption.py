@@ -1,0 +1,96 @@
+"""Going on with a stored session: what must be recorded before the next request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from codeagent.conversation import AssistantMessage, Item, Reasoning, UserMessage
+from codeagent.errors import ErrorKind, StorageError, UsageError
+from codeagent.events import Noted, SessionResumed, ToolFinished
+from codeagent.outcome import Outcome
+from codeagent.session.history import History, interrupted_output, rebuild
+from codeagent.session.log import Log
+from codeagent.session.retype import retype
+from codeagent.session.store import EVENTS, Session
+
+GOES_ON = "The turn was stopped here, and now it goes on. Continue with the task where you left it."
+_NEEDS_A_MESSAGE = {
+    Outcome.ANSWERED.value: "has answered",
+    Outcome.NEEDS_INPUT.value: "has asked you a question",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """With what the session goes on from here."""
+
+    repo: str
+    provider: str
+    model: str
+    image: str
+    version: str
+
+
+def read_history(folder: Path) -> tuple[History, int]:
+    """The conversation so far, and how many lines of the log could not be read. Raises StorageError."""
+    log = Log(folder / EVENTS)
+    try:
+        return rebuild(log, retype), log.damaged
+    except OSError as error:
+        raise StorageError(f"The session {folder.name} cannot be read: {error.strerror}.") from error
+
+
+def require_open_turn(session_id: str, history: History) -> None:
+    """Raises UsageError when going on without a message would have nothing to go on with."""
+    if not history.message:
+        raise UsageError(
+            f"Session {session_id} has no turn to go on with.", 'Give a message: `codeagent resume "…"`.'
+        )
+    if state := _NEEDS_A_MESSAGE.get(history.outcome or ""):
+        raise UsageError(
+            f"The last turn of session {session_id} {state}; there is nothing to go on with.",
+            f'Say what comes next: `codeagent resume "…" --session {session_id}`.',
+        )
+
+
+def take_up(session: Session, history: History, damaged: int, setup: Setup, *, new_turn: bool) -> list[Item]:
+    """Records the resumption with its repairs, and returns the conversation to go on with.
+
+    With `new_turn` the caller adds the user's message; otherwise the last turn goes on under its number.
+    """
+    journal = session.journal
+    journal.turn, journal.round = history.turn, history.round
+    calls = list(history.interrupted_calls)
+    session.emit(
+        SessionResumed(
+            setup.repo,
+            setup.model,
+            setup.provider,
+            setup.image,
+            setup.version,
+            interrupted_calls=calls,
+            damaged_lines=damaged,
+        )
+    )
+    for call_id in calls:
+        text = interrupted_output(call_id).text
+        session.emit(ToolFinished(call_id, "error", ErrorKind.INTERRUPTED.value, text, 0))
+    items = list(history.items)
+    if not new_turn and items and isinstance(items[-1], (AssistantMessage, Reasoning)):
+        # No API takes a request that ends with the model's own words.
+        session.emit(Noted("program", GOES_ON))
+        items.append(UserMessage(GOES_ON, "program"))
+    return items
+
+
+def sentences(history: History, damaged: int) -> list[str]:
+    """What the user is told once about the repairs; empty when there were none."""
+    told = []
+    if damaged:
+        told.append(f"{damaged} unreadable line(s) of the log were left out; the file keeps them.")
+    if calls := history.interrupted_calls:
+        told.append(f"{len(calls)} call(s) had no recorded output and may or may not have run; the model is told so.")
+    if history.orphan_outputs:
+        told.append(f"{history.orphan_outputs} output(s) without their call were left out.")
+    return told

@@ -11,7 +11,7 @@ from typing import Any
 from codeagent.ui.inert import inert_line
 
 _LONGEST_ARGUMENT = 2_000
-_EXIT = re.compile(r"\Aexit code:? (-?\d+)\b", re.IGNORECASE)
+_EXIT = re.compile(r"\A\[exit code (-?\d+)\b")
 
 
 @dataclass(slots=True)

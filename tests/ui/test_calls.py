@@ -43,8 +43,9 @@ def test_long_arguments_say_how_much_is_left_out() -> None:
     ("record", "output", "status"),
     [
         ({"status": "ok"}, "1\tx", "ok"),
-        ({"status": "ok"}, "exit code 0, 0.02 s", "ok"),
-        ({"status": "ok"}, "exit code 3, 0.02 s", "exit 3"),
+        ({"status": "ok"}, "[killed: it wrote too much; 2 s; cwd /workspace]", "ok"),
+        ({"status": "ok"}, "[exit code 0; 0.02 s; cwd /workspace]\nx", "ok"),
+        ({"status": "ok"}, "[exit code 3; 0.02 s; cwd /workspace]", "exit 3"),
         ({"status": "error", "error_kind": "timeout"}, "error: timeout: x", "timeout"),
         ({"status": "error"}, "", "error"),
     ],

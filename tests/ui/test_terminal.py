@@ -41,7 +41,7 @@ def test_off_a_terminal_each_thing_is_one_plain_line() -> None:
         f"read_file {SERVICE}:10-14: ok, 0.01s, {len(read_output())} B\n"
         "read_file src/Missing.java: file_not_found, 0.00s, 51 B\n"
         "retry 1 in 1.5s: 429 too many requests\n"
-        "run_command rg -n 'return null' src: ok, 0.02s, 135 B\n"
+        "run_command rg -n 'return null' src: ok, 0.02s, 136 B\n"
         f"apply_patch {SERVICE}: ok, 0.04s, 14 B\n"
         f"changed in the private copy: {SERVICE}\n"
         "1 of 2 citations: lines were seen by the tools. That says that the lines were seen, "

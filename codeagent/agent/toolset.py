@@ -11,6 +11,7 @@ from codeagent.approval.seam import Classification, CommandClass, Review
 from codeagent.conversation import ToolCall
 from codeagent.sandbox.seam import Sandbox
 from codeagent.tools import apply_patch, list_dir, read_file, run_command
+from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.result import ToolResult
 
 Classify = Callable[[str], Classification]
@@ -38,12 +39,12 @@ class Toolset:
         return {tool.spec.name: tool for tool in tools}
 
     def _read_file(self, call: ToolCall) -> Action:
-        args = read_file.parse(call.arguments)
-        return Action(lambda _cancel, _left: read_file.run(args, self._sandbox, self._outputs))
+        args = parse_arguments(read_file.SPEC, call.arguments)
+        return Action(lambda _cancel, _left: read_file.run(self._sandbox, self._outputs, args))
 
     def _list_dir(self, call: ToolCall) -> Action:
-        args = list_dir.parse(call.arguments)
-        return Action(lambda _cancel, _left: list_dir.run(args, self._sandbox))
+        args = parse_arguments(list_dir.SPEC, call.arguments)
+        return Action(lambda _cancel, _left: list_dir.run(self._sandbox, args))
 
     def _run_command(self, call: ToolCall) -> Action:
         args = run_command.parse(call.arguments)
@@ -60,11 +61,11 @@ class Toolset:
         return Action(run, Review(call.call_id, "run_command", args.command, args.workdir, writable, classification))
 
     def _apply_patch(self, call: ToolCall) -> Action:
-        args = apply_patch.parse(call.arguments)
+        args = parse_arguments(apply_patch.SPEC, call.arguments)
 
         def run(_cancel: Flag, _left: float) -> ToolResult:
-            result = apply_patch.run(args, self._sandbox)
+            result = apply_patch.run(self._sandbox, args)
             self._written()
             return result
 
-        return Action(run, Review(call.call_id, "apply_patch", args.patch, "", True, _PATCH))
+        return Action(run, Review(call.call_id, "apply_patch", args["patch"], "", True, _PATCH))

@@ -362,7 +362,7 @@ class Workbench:
             return None
         from codeagent.ui.approval import Prompt
 
-        return Prompt()
+        return Prompt(no_color=self.choices.no_color)
 
     def _open_evidence(self, sandbox: Sandbox) -> Evidence:
         from codeagent.evidence.evidence import Evidence

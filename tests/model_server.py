@@ -86,6 +86,7 @@ class ModelServer:
         self.rejected: list[str] = []
         self.faults: list[str] = []
         self.prefix_changes = 0
+        self.connections = 0
         self.memory = Memory()
         self._script = script
         self._used = 0
@@ -223,6 +224,10 @@ class _Connection(BaseHTTPRequestHandler):
     server_of: ModelServer
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.server_of.connections += 1
 
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: the test reads `server.requests`."""

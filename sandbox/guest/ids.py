@@ -15,7 +15,7 @@ from guest import syscalls
 
 OVERFLOW = 65533
 """Real and saved id of the guest when the owner is root; no file in an image belongs to it."""
-OOM_SCORE = "900"
+OOM_SCORE = b"900"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ def become_guest(owner: Owner) -> None:
 def become_command(owner: Owner) -> None:
     """In a forked child, before exec: the owner's ids in all places, no capability, first in line to be killed."""
     os.seteuid(0 if owner.uid else owner.uid)
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write(OOM_SCORE)
+    score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+    os.write(score, OOM_SCORE)
     os.setresgid(owner.gid, owner.gid, owner.gid)
     os.setresuid(owner.uid, owner.uid, owner.uid)
     # For uid 0 the id change keeps the capabilities; for others this finds nothing left to drop.

@@ -7,6 +7,7 @@ killed leaves behind falls to it and is ended by it.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import platform
@@ -14,11 +15,11 @@ import signal
 import socket
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NoReturn
 
 from guest import ids, processes, protocol, syscalls
 from guest.commands import Order
-from guest.supervisor import Job, supervise
+from guest.supervisor import Filters, Job, supervise
 
 MAX_MESSAGE = 256 * 1024
 
@@ -56,60 +57,106 @@ def find_shell(path: str) -> str:
     return next((one for one in candidates if os.access(one, os.X_OK)), "/bin/sh")
 
 
-def _serve(control: socket.socket, environment: dict[str, str], owner: ids.Owner) -> None:
+def _serve(control: socket.socket, environment: dict[str, str], owner: ids.Owner) -> NoReturn:
     # Opened once: a command of root's could replace /dev/null. Commands inherit descriptor 0 as their stdin.
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
-    children: set[int] = set()
-    signal.signal(signal.SIGCHLD, lambda _number, _frame: _end_orphans(children))
-    shell = find_shell(environment["PATH"])
-    notify = _kernel() >= (5, 5)  # the first that can let an announced call go on
+    # What is shared with the children stays shared: no collector writes into it.
+    gc.disable()
+    gc.freeze()
+    nursery = _Nursery(control, environment, owner)
+    nursery.refill()
     while True:
-        message, fds, _flags, _address = socket.recv_fds(control, MAX_MESSAGE, 1)
-        if not message:
+        order, fds, _flags, _address = socket.recv_fds(control, MAX_MESSAGE, 1)
+        if not order:
             os._exit(0)
-        order = json.loads(message)
         # A received descriptor would be inherited: a command could write replies of its own with it.
         os.set_inheritable(fds[0], False)
         with socket.socket(fileno=fds[0]) as connection:
-            job = Job(
-                request_id=order["id"],
-                script=connection.recv(MAX_MESSAGE),
-                directory=order["directory"],
-                timeout=order["timeout"],
-                shell=shell,
-                environment=environment,
-                owner=owner,
-                notify=notify,
-                quota=order["quota"],
-            )
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-            _fork_supervisor(job, connection, control, children)
+            nursery.hand_over(order, connection)
+        nursery.refill()
+
+
+class _Nursery:
+    """Keeps one supervisor waiting, so that a command does not wait for its fork."""
+
+    def __init__(self, control: socket.socket, environment: dict[str, str], owner: ids.Owner) -> None:
+        self._control = control
+        self._environment = environment
+        self._owner = owner
+        self._shell = find_shell(environment["PATH"])
+        # 5.5 is the first kernel that can let an announced call go on.
+        self._filters = Filters.build(announce=_kernel() >= (5, 5))
+        self._waiting: socket.socket | None = None
+        self._children: set[int] = set()
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: _end_orphans(self._children))
+
+    def hand_over(self, order: bytes, connection: socket.socket) -> None:
+        """Gives an order to the waiting supervisor, or to a new one when that was killed."""
+        for _ in range(2):
+            if self._waiting is None:
+                self.refill()
+            if self._waiting is None:
+                break
+            with self._waiting as supervisor:
+                self._waiting = None
+                try:
+                    socket.send_fds(supervisor, [order], [connection.fileno()])
+                except OSError:
+                    continue
+                return
+        sentence = "no further process can be started in the container: its limit is reached"
+        reply = {"error": {"kind": "sandbox_failed", "sentence": sentence}}
+        with contextlib.suppress(OSError):
+            connection.send(protocol.frame(json.loads(order)["id"], protocol.Kind.END, protocol.dump(reply)))
+
+    def refill(self) -> None:
+        """Forks a supervisor that waits; does nothing when the container's processes are used up."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        try:
+            pid = os.fork()
+        except OSError:
+            ours.close()
+        else:
+            if pid == 0:
+                ours.close()
+                self._be_supervisor(theirs)
+            self._children.add(pid)
+            self._waiting = ours
+        finally:
+            theirs.close()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 
+    def _be_supervisor(self, orders: socket.socket) -> NoReturn:
+        status = 1
+        try:
+            self._control.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+            syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+            message, fds, _flags, _address = socket.recv_fds(orders, MAX_MESSAGE, 1)
+            if message:
+                os.set_inheritable(fds[0], False)
+                with socket.socket(fileno=fds[0]) as connection:
+                    supervise(self._job(json.loads(message), connection.recv(MAX_MESSAGE)), connection)
+            status = 0
+        finally:
+            os._exit(status)
 
-def _fork_supervisor(job: Job, connection: socket.socket, control: socket.socket, children: set[int]) -> None:
-    try:
-        pid = os.fork()
-    except OSError as error:
-        sentence = f"no further process can be started in the container ({error.strerror})"
-        reply: dict[str, Any] = {"error": {"kind": "sandbox_failed", "sentence": sentence}}
-        with contextlib.suppress(OSError):
-            connection.send(protocol.frame(job.request_id, protocol.Kind.END, protocol.dump(reply)))
-        return
-    if pid:
-        children.add(pid)
-        return
-    status = 1
-    try:
-        control.close()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        supervise(job, connection)
-        status = 0
-    finally:
-        os._exit(status)
+    def _job(self, order: dict[str, Any], script: bytes) -> Job:
+        return Job(
+            request_id=order["id"],
+            script=script,
+            directory=order["directory"],
+            timeout=order["timeout"],
+            shell=self._shell,
+            environment=self._environment,
+            owner=self._owner,
+            filters=self._filters,
+            quota=order["quota"],
+        )
 
 
 def _end_orphans(supervisors: set[int]) -> None:

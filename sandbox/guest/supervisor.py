@@ -34,9 +34,22 @@ class Job:
     shell: str
     environment: dict[str, str]
     owner: ids.Owner
-    notify: bool
+    filters: Filters
     quota: int | None = None
     """How many bytes the file system of the repository may fill up while the command runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The filter of a command with announcements, and the one without, for where there can be none."""
+
+    announcing: syscalls.Filter | None
+    plain: syscalls.Filter
+
+    @classmethod
+    def build(cls, announce: bool) -> Filters:
+        announcing = syscalls.Filter(seccomp.program(notify=True)) if announce else None
+        return cls(announcing, syscalls.Filter(seccomp.program(notify=False)))
 
 
 @dataclass(slots=True)
@@ -62,9 +75,9 @@ class StartFailed(Exception):
 def supervise(job: Job, connection: socket.socket) -> None:
     """Runs `job` to its end and sends the frames of the reply over `connection` (a packet socket).
 
-    Any message that arrives there, and its end, cancel the command. The calling process has no other child.
+    Any message that arrives there, and its end, cancel the command. The calling process is a subreaper and has no
+    other child.
     """
-    syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
     outbox = _Outbox(connection, job.request_id)
     before = limits.counts()
     try:
@@ -261,7 +274,7 @@ def _become_command(job: Job, stdout: int, stderr: int, reporter: socket.socket)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         ids.become_command(job.owner)
         os.chdir(job.directory)
-        _install_filter(job.notify, reporter)
+        _install_filter(job.filters, reporter)
         os.execve(job.shell, [b"sh", b"-c", job.script], job.environment)  # noqa: S606 - sh is the shell
     except BaseException as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -269,14 +282,15 @@ def _become_command(job: Job, stdout: int, stderr: int, reporter: socket.socket)
     os._exit(127)
 
 
-def _install_filter(notify: bool, reporter: socket.socket) -> None:
-    if notify:
+def _install_filter(filters: Filters, reporter: socket.socket) -> None:
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+    if filters.announcing is not None:
         try:
-            listener = syscalls.install_filter(seccomp.program(notify=True), listener=True)
+            listener = filters.announcing.install(listener=True)
         except OSError:
             pass  # an engine that allows filters but no listener: the order of the streams is then approximate
         else:
             socket.send_fds(reporter, [b"listener"], [listener])
             os.close(listener)
             return
-    syscalls.install_filter(seccomp.program(notify=False), listener=False)
+    filters.plain.install(listener=False)

@@ -42,19 +42,21 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def install_filter(instructions: bytes, listener: bool) -> int:
-    """Installs a seccomp filter on the calling thread; the listener's descriptor (close-on-exec), or 0.
+class Filter:
+    """A seccomp filter, laid out in memory once, so that a forked child only has to make the call."""
 
-    Raises OSError where the kernel, the machine or another filter does not allow it.
-    """
-    number = SECCOMP_NUMBERS.get(platform.machine())
-    if number is None:
-        raise OSError(f"no seccomp filter is known for {platform.machine()}")
-    prctl(PR_SET_NO_NEW_PRIVS, 1)
-    buffer = ctypes.create_string_buffer(instructions, len(instructions))
-    program = _Program(len(instructions) // 8, ctypes.cast(buffer, ctypes.c_void_p))
-    flags = SECCOMP_FILTER_FLAG_NEW_LISTENER if listener else 0
-    result = _libc.syscall(
-        ctypes.c_long(number), ctypes.c_ulong(SECCOMP_SET_MODE_FILTER), ctypes.c_ulong(flags), ctypes.byref(program)
-    )
-    return _checked(result, "seccomp")
+    def __init__(self, instructions: bytes) -> None:
+        self._instructions = ctypes.create_string_buffer(instructions, len(instructions))
+        self._program = _Program(len(instructions) // 8, ctypes.cast(self._instructions, ctypes.c_void_p))
+        self._number = SECCOMP_NUMBERS.get(platform.machine())
+
+    def install(self, *, listener: bool) -> int:
+        """Puts it on the calling thread; returns the listener's descriptor (close-on-exec), or 0.
+
+        Raises OSError where the kernel, the machine or another filter does not allow it.
+        """
+        if self._number is None:
+            raise OSError(f"no seccomp filter is known for {platform.machine()}")
+        flags = SECCOMP_FILTER_FLAG_NEW_LISTENER if listener else 0
+        arguments = (ctypes.c_ulong(SECCOMP_SET_MODE_FILTER), ctypes.c_ulong(flags), ctypes.byref(self._program))
+        return _checked(_libc.syscall(ctypes.c_long(self._number), *arguments), "seccomp")

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ from codeagent.events import Noted, SessionStarted, TurnEnded, TurnStarted, Work
 from codeagent.inference import Provider
 from codeagent.outcome import Outcome
 from codeagent.session.store import Session
+from codeagent.settings import ProviderSettings
 from codeagent.ui.jsonlines import JsonLines
 from codeagent.ui.terminal import Terminal
 
@@ -188,6 +189,16 @@ class Workbench:
         self._history = history
         self.conversation.extend(history.items)
         self.session.journal.turn = history.turn
+
+    def use_provider(self, settings: ProviderSettings) -> None:
+        """Asks another provider or model from the next turn on; what only the earlier one can read is not sent."""
+        self.choices = replace(self.choices, config=replace(self.choices.config, provider=settings))
+        if self._means is not None:
+            provider = self._open_provider()
+            specs = [tool.spec for tool in self._means.tools.values()]
+            # Windows differ, so what is sent of the conversation is chosen anew.
+            context = Context(provider.context_window, instructions(), specs)
+            self._means = replace(self._means, provider=provider, context=context)
 
     # --- a turn ----------------------------------------------------------------------------------------
 

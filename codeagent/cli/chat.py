@@ -1,0 +1,115 @@
+"""`codeagent chat`: many turns of one session, in a terminal."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from codeagent.cli.flags import add_turn_flags
+from codeagent.errors import CodeagentError, Interrupted, UsageError
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from codeagent.cli.chat_commands import Chat
+    from codeagent.cli.wiring import Workbench
+
+EXAMPLES = """\
+examples:
+  codeagent chat
+  codeagent chat --repo ~/src/shop --approve contained
+
+Enter sends; Alt-Enter, or a backslash before Enter, begins a new line; Tab completes paths and commands.
+Ctrl-C stops the turn, not the program; Ctrl-D or /exit ends it. /help lists the commands.
+The session is stored as it goes: `codeagent resume` goes on with it another time.
+"""
+
+_COMMAND = re.compile(r"/[a-z]+\Z")
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "chat",
+        help="many turns, in a terminal",
+        description="Many turns about one repository, in a terminal.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_turn_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Reads messages and runs turns until the user ends it; 0, or 130 after SIGTERM."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "chat needs a terminal to read from and to show its prompt on.",
+            "In scripts, use `codeagent ask` and then `codeagent resume MESSAGE`.",
+        )
+    from codeagent.cli.chat_commands import Chat
+    from codeagent.cli.wiring import Choices, opened_workbench
+
+    with opened_workbench(Choices.of(args)) as bench, _told_of_termination() as terminated:
+        return _converse(Chat(bench), bench, terminated)
+
+
+def _converse(chat: Chat, bench: Workbench, terminated: list[int]) -> int:
+    editor = chat.open_editor()
+    bench.terminal.note("Type a question; /help lists the commands.", "dim")
+    while not terminated:
+        try:
+            with bench.interrupts.waiting():
+                message = editor.read(chat.status())
+        except KeyboardInterrupt:
+            bench.terminal.note("Ctrl-D or /exit ends the chat.", "dim")
+            continue
+        except EOFError:
+            return 0
+        except Interrupted:
+            return Interrupted.exit_code
+        if not _take(chat, bench, message):
+            return 0
+        if not terminated:
+            # The turn that Ctrl-C stopped is over; the program goes on.
+            bench.interrupts.clear()
+    return Interrupted.exit_code
+
+
+def _take(chat: Chat, bench: Workbench, message: str) -> bool:
+    """Runs one command or one turn; False when the user wants to leave. An error does not end the program."""
+    from codeagent.cli.main import report
+
+    name, _, rest = message.strip().partition(" ")
+    try:
+        if _COMMAND.match(name):
+            return chat.command(name, rest.strip())
+        chat.last_exit_code = bench.turn(message)
+    except Interrupted:
+        pass
+    except CodeagentError as error:
+        report(error)
+    return True
+
+
+@contextmanager
+def _told_of_termination() -> Iterator[list[int]]:
+    """Inside, SIGTERM is noted in the list besides what it does anyway: after it, the program ends too."""
+    seen: list[int] = []
+    before: Any = signal.getsignal(signal.SIGTERM)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        if callable(before):
+            before(number, frame)
+
+    signal.signal(signal.SIGTERM, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -20,6 +20,8 @@ INTERRUPTED = (
     "Check what it would have changed before you repeat it"
 )
 
+UNREADABLE_MESSAGE = "(The user's message that began this turn could not be read from the session's log.)"
+
 Retype = Callable[[str, str, str, Sequence[Any]], Sequence[Item]]
 """Turns the raw output of one response (api, provider, model, raw) into items again."""
 
@@ -79,6 +81,7 @@ class _Reader:
         self._choices = {"repo": "", "provider": "", "model": "", "image": ""}
         self._turn = self._round = 0
         self._message = ""
+        self._asked = -1  # the last turn whose message is here
         self._outcome: str | None = None
         self._orphans = 0
         self._cleared: list[str] = []
@@ -93,6 +96,7 @@ class _Reader:
                 self._choices.update({name: _text(record, name) for name in self._choices if name in record})
             case "turn_started":
                 self._outcome = None
+                self._asked = self._turn
                 self._message = _text(record, "message")
                 self._parts.append(UserMessage(self._message))
             case "note":
@@ -146,6 +150,10 @@ class _Reader:
         api = _text(record, "api") or _api_of(raw)
         provider = _text(record, "provider") or self._choices["provider"]
         model = _text(record, "model") or self._choices["model"]
+        if self._turn > self._asked:  # no API takes a conversation that the model begins
+            self._asked = self._turn
+            self._message = self._message or UNREADABLE_MESSAGE
+            self._parts.append(UserMessage(UNREADABLE_MESSAGE, "program"))
         items = self._retype(api, provider, model, raw)
         response = _Response(list(self._adopted(items)))
         self._parts.append(response)

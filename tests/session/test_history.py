@@ -155,6 +155,13 @@ def test_an_id_used_again_after_its_first_round_was_summarised_belongs_to_the_ne
     assert history.interrupted_calls == ()
 
 
+def test_a_turn_whose_message_was_lost_begins_with_a_word_about_it() -> None:
+    history = rebuild([STARTED, response(call("c1"), turn=1, round=1), output("c1")], retype)
+    assert history.items[0] == UserMessage(
+        "(The user's message that began this turn could not be read from the session's log.)", "program"
+    )
+
+
 def test_the_last_compaction_and_all_cleared_calls_are_kept() -> None:
     history = rebuild(
         [
@@ -198,6 +205,7 @@ def assert_paired(items: Sequence[Item]) -> None:
     assert len(set(calls)) == len(calls)
     assert calls == outputs
     assert unanswered(items) == []
+    assert not items or isinstance(items[0], UserMessage)
     open_calls: list[str] = []
     for item in items:
         if isinstance(item, ToolCall):

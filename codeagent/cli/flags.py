@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codeagent.config import FLAGS, Config, load_config
+if TYPE_CHECKING:
+    from codeagent.config import Config
 
 APPROVE_HELP = (
     "ask: a person decides what may have side effects (default); read-only: such commands are denied; "
@@ -57,6 +58,8 @@ def _positive(text: str) -> int:
 
 def config_of(args: argparse.Namespace, **instead: Any) -> Config:
     """The resolved Config of a command line; `instead` replaces flags that were not given."""
+    from codeagent.config import FLAGS, load_config
+
     flags = {name: getattr(args, name.replace("-", "_"), None) for name in FLAGS}
     for name, value in instead.items():
         flags[name] = flags[name] if flags[name] is not None else value

@@ -43,7 +43,7 @@ exit codes: 0 answered, 2 usage, 3 model, 4 sandbox, 5 not verified, 6 needs inp
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The whole parser, or, with `only`, one in which just that command is filled in."""
+    """The whole parser, or, with `only`, one in which just that command is filled in (none for an unknown one)."""
     parser = argparse.ArgumentParser(
         prog="codeagent",
         description="Investigates a repository with a language model, inside a locked-down container.",
@@ -64,7 +64,7 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 def run(argv: Sequence[str]) -> int:
     """Runs one command line. Errors raised on purpose become a sentence, a remedy and their exit code."""
     named = next((word for word in argv if not word.startswith("-")), None)
-    args = build_parser(named or "ask").parse_args(argv)
+    args = build_parser(named or "").parse_args(argv)
     try:
         return int(args.run(args))
     except CodeagentError as error:

@@ -31,27 +31,31 @@ SCHEMA = {
 }
 
 
-def tool(name: str, seconds: float) -> Tool:
+def tool(name: str, seconds: float, text: str = "line\n" * 20) -> Tool:
     def prepare(call: ToolCall) -> Action:
         def run(cancel: Flag, _seconds_left: float) -> ToolResult:
             cancel.wait(seconds)
-            return ToolResult(f"{name} {call.arguments} done\n" + "line\n" * 20)
+            return ToolResult(f"{name} {call.arguments} done\n{text}")
 
         return Action(run)
 
     return Tool(ToolSpec(name, f"{name}s at n", SCHEMA), prepare)
 
 
-TOOLS = {"look": tool("look", 0.0), "act": tool("act", 0.01)}
+TOOLS = {
+    "look": tool("look", 0.0),
+    "look_long": tool("look_long", 0.0, "some line of code that was read\n" * 150),
+    "act": tool("act", 0.01),
+}
 
 
-def start(state: Path, provider: Provider, question: str = "why?") -> Ending:
+def start(state: Path, provider: Provider, question: str = "why?", rounds: int = 100) -> Ending:
     """A new session and its first turn, to the end."""
     with Session.create(state) as session:
         session.emit(SessionStarted("/repo", "model", "scripted", "image", "1.0"))
         session.journal.turn = 1
         session.emit(TurnStarted(question))
-        return play(session, [UserMessage(question)], History(), provider)
+        return play(session, [UserMessage(question)], History(), provider, rounds)
 
 
 def resume(folder: Path, provider: Provider, message: str | None = None) -> Ending:
@@ -66,11 +70,11 @@ def resume(folder: Path, provider: Provider, message: str | None = None) -> Endi
         return play(session, items, history, provider)
 
 
-def play(session: Session, items: list[Item], history: History, provider: Provider) -> Ending:
+def play(session: Session, items: list[Item], history: History, provider: Provider, rounds: int = 100) -> Ending:
     def begin_round(number: int) -> None:
         session.journal.round = number
 
-    limits = Limits(Bounds(rounds=100), Clock())
+    limits = Limits(Bounds(rounds=rounds), Clock())
     specs = tuple(each.spec for each in TOOLS.values())
     context = Context(provider.context_window, "Find out.", specs)
     context.restore(items, history.cleared_calls, history.summarised_rounds, history.summary)

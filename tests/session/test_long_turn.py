@@ -1,0 +1,73 @@
+"""Three hundred rounds over a real socket, to a server with a window of 32,000 tokens."""
+
+from __future__ import annotations
+
+import statistics
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+
+from codeagent.conversation import ToolCall
+from codeagent.providers.open import open_provider
+from codeagent.session.history import rebuild
+from codeagent.session.log import Log
+from codeagent.session.resumption import read_history
+from codeagent.session.retype import retype
+from codeagent.session.store import EVENTS, sessions_dir
+from codeagent.settings import ProviderSettings
+from tests.model_memory import Rejection
+from tests.model_script import Entry, Received, call, reply, text, thought
+from tests.model_server import ModelServer
+from tests.session.driver import resume, start
+
+WINDOW = 32_000
+ROUNDS = 300
+
+
+def tokens(body: dict[str, Any]) -> int:
+    return len(str(body)) // 4
+
+
+def too_long(_api: str, body: dict[str, Any]) -> Rejection | None:
+    if tokens(body) <= WINDOW:
+        return None
+    return Rejection("Your input exceeds the context window of this model.", "context_length_exceeded")
+
+
+def test_three_hundred_rounds_stay_within_the_window_and_cost_the_same(tmp_path: Path) -> None:
+    numbers = count(1)
+
+    def answer(received: Received) -> Entry:
+        number = next(numbers)
+        usage = (tokens(received.body), 0, 50)
+        if number > ROUNDS:
+            return reply(text("because"), usage=usage)
+        name = "look_long" if number % 3 else "look"
+        return reply(thought("hm"), call(name, {"n": number}, call_id=f"call_{number}"), usage=usage)
+
+    with ModelServer(answer, prefix="compacted", rules=[too_long]) as server:
+        settings = ProviderSettings(
+            "scripted", "responses", model="model", base_url=server.url, api_key="key", context_window=WINDOW
+        )
+        with open_provider(settings) as provider:
+            ending = start(tmp_path, provider, rounds=ROUNDS + 1)
+            assert ending.text == "because"
+            (folder,) = sessions_dir(tmp_path).iterdir()
+            records = list(Log(folder / EVENTS))
+            compactions = [record for record in records if record["type"] == "compacted"]
+            assert server.prefix_changes == len(compactions)  # and the prompt cache holds everywhere else
+            assert 3 <= len(compactions) <= 60
+            assert compactions[-1]["summarised_rounds"] > 100
+            # The log keeps what is no longer sent.
+            history = rebuild(records, retype)
+            assert sum(isinstance(item, ToolCall) for item in history.items) == ROUNDS
+
+            overhead = [later - earlier for earlier, later in pairwise(server.arrivals)]
+            assert statistics.median(overhead[-50:]) < 2 * statistics.median(overhead[5:55]) + 0.002
+
+            # A later process sends the same view, and not the whole again.
+            last = server.requests[-1].items
+            resume(folder, provider, "and now?")
+            resumed = server.requests[-1].items
+            assert resumed[: len(last)] == last
+            assert read_history(folder)[0].outcome == "answered"

@@ -1,0 +1,159 @@
+"""Finds the places that an answer cites: `path:line`, `path:start-end`, and the ways people write them.
+
+Only what can be a file of the repository is a citation; times, addresses, URLs, versions and ports are not. The
+parser does not know the repository: `looks_like_file` says which names count without being found there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+State = Literal["read", "moved", "unread", "own_change", "missing", "stale"]
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A cited place and what the record says of it (the states are those of the published contract).
+
+    `path` is relative to the repository's root. `call_ids` are the calls that returned the lines.
+    """
+
+    path: str
+    start_line: int
+    end_line: int
+    state: State
+    call_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A place as it is written. `paths` are the readings of the name, the likeliest first; `quote` is the text
+    that is said to stand there, empty for none; `at` is where in the answer it begins."""
+
+    paths: tuple[str, ...]
+    start_line: int
+    end_line: int
+    quote: str = ""
+    at: int = 0
+
+
+SUFFIXES = frozenset(
+    """
+    py pyi pyx ipynb java kt kts groovy gradle scala clj js mjs cjs jsx ts tsx mts cts vue svelte c h cc cpp
+    cxx hpp hh hxx m mm cs fs vb go rs rb erb php pl pm lua r jl swift dart ex exs erl hs ml mli zig nim v sv
+    vhd sol sql graphql proto thrift sh bash zsh fish ps1 bat cmd mk cmake ninja bazel bzl nix tf hcl md mdx
+    rst adoc txt text tex org csv tsv json json5 jsonl yaml yml toml ini cfg conf properties env xml xsd xsl
+    html htm xhtml css scss sass less svg lock patch diff log plist service template tmpl j2 jinja tpl ejs hbs
+    pug asm s ld map
+    """.split()
+)
+PLAIN_NAMES = frozenset(
+    """
+    Makefile GNUmakefile Dockerfile Containerfile Jenkinsfile Vagrantfile Rakefile Gemfile Procfile Brewfile
+    Justfile LICENSE README CHANGELOG CHANGES NOTICE AUTHORS CODEOWNERS BUILD WORKSPACE
+    """.split()
+)
+_HOST_ENDINGS = frozenset("com org net io dev app local localhost cn de fr uk eu edu gov".split())
+
+_DIGITS = r"[0-9]{1,7}"
+_RANGE = rf"{_DIGITS}(?:\s?[-–—~]\s?L?{_DIGITS})?"
+_NAME = r"[^\s`'\"<>|*?:;,，。；：、！？（）【】「」『』《》“”‘’(){}\[\]=#&^%!]"
+_PATH = rf"(?:[A-Za-z]:[\\/])?(?:{_NAME}|[\[({{](?={_NAME}*[\])}}][\w/.-])|(?<=\w)[\])}}](?=[\w/.-])){{1,250}}"
+_PLACE = re.compile(
+    rf"(?<![A-Za-z0-9_./\\-])(?P<path>{_PATH})"
+    rf"(?:[`*_\"'”’)\]]{{0,3}}\s?(?:[:：]\s?L?(?P<colon>{_RANGE})|[#]L?(?P<hash>{_RANGE})"
+    rf"|\s?[(（,，]?\s?(?:at\s|on\s|in\s|near\s)?(?:lines?|Zeilen?|lignes?|l[íi]neas?|L(?=\d))\s?(?P<word>{_RANGE})"
+    rf"|\s?[(（,，的]?\s?第\s?(?P<chinese>{_RANGE})\s?(?:行|至|到))"
+    r")(?P<column>:[0-9]+(?![0-9]))?(?![0-9A-Za-z_%]|[.:][0-9])"
+)
+_SPACED = re.compile(rf"`(?P<path>[^`\n:]*[^`\n:\s] [^`\n:]*\.[A-Za-z0-9]{{1,8}}):(?P<colon>{_RANGE})`")
+_MORE = re.compile(
+    rf"\s?(?:,|;|，|、|；|/|\band\b|\bor\b|\bund\b|\bet\b|\by\b|&|和|及|与)\s?:?L?(?P<more>{_RANGE})"
+    r"(?=$|[`)\]}）】,;，、；。.:：\"'”]|\s*$|\s(?:and|or|und|et|y|&|和)\s|\s?[–—(（]|\s*\n|[\u3400-\u9fff])(?![.:][0-9])"
+)
+_URL = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s<>`\"'）)】]+")
+_QUOTE = re.compile(
+    r"[`*_)\]）】]{0,3}\s{0,2}(?:[:：,，—–-]\s{0,2})?(?P<open>`{1,2}|\"|“|「|『)(?P<quote>[^\n]{2,400}?)(?P<close>`{1,2}|\"|”|」|』)"
+)
+_PAIRS = {"`": "`", "``": "``", '"': '"', "“": "”", "「": "」", "『": "』"}
+
+
+def mentions(answer: str) -> list[Mention]:
+    """Every place that the answer names, in order; the same place with the same quote once."""
+    text = _URL.sub(lambda match: " " * len(match.group()), answer)
+    found: dict[tuple[object, ...], Mention] = {}
+    for mention in _all(text):
+        key = (mention.paths[0], mention.start_line, mention.end_line)
+        known = found.get(key)
+        if known is None or (mention.quote and not known.quote):
+            found[key] = mention
+    return sorted(found.values(), key=lambda mention: mention.at)
+
+
+def _all(text: str) -> Iterator[Mention]:
+    taken: list[tuple[int, int]] = []
+    for match in _SPACED.finditer(text):
+        taken.append(match.span())
+        yield from _mentions(text, match, match["colon"])
+    for match in _PLACE.finditer(text):
+        if any(start <= match.start() < end for start, end in taken):
+            continue
+        place = match["colon"] or match["hash"] or match["word"] or match["chinese"]
+        yield from _mentions(text, match, place)
+
+
+def _mentions(text: str, match: re.Match[str], place: str) -> Iterator[Mention]:
+    paths = readings(match["path"])
+    if not paths:
+        return
+    places, end = [place], match.end()
+    while more := _MORE.match(text, end):
+        places.append(more["more"])
+        end = more.end()
+    quote = _quote(text, end) if len(places) == 1 else ""
+    for one in places:
+        numbers = [int(number) for number in re.findall(_DIGITS, one)]
+        start, last = numbers[0], numbers[-1]
+        yield Mention(paths, start, last, quote, match.start())
+
+
+def _quote(text: str, end: int) -> str:
+    match = _QUOTE.match(text, end)
+    if match is None or _PAIRS[match["open"]] != match["close"]:
+        return ""
+    return match["quote"].strip()
+
+
+def readings(written: str) -> tuple[str, ...]:
+    """The paths that a written name can mean, the likeliest first; none when it cannot be a file."""
+    path = written.replace("\\", "/").strip("*_")
+    path = re.sub(r"^(?:\./)+", "", path).removeprefix("/workspace/")
+    if not path or path.endswith("/") or not re.search(r"[^\W\d_]", path):
+        return ()
+    forms = [path]
+    if path[:2] in ("a/", "b/"):
+        forms.append(path[2:])
+    if not path.isascii():
+        # In text without spaces between words, the name begins where the Latin letters do.
+        latin = re.search(r"(?<![\x21-\x7e])\w[\x21-\x7e]*$", path, re.ASCII)
+        if latin:
+            forms.append(latin.group())
+    return tuple(dict.fromkeys(form for form in forms if form))
+
+
+def looks_like_file(path: str) -> bool:
+    """Whether a name that is not in the repository was still meant as a file of it."""
+    name = path.rpartition("/")[2]
+    stem, dot, suffix = name.rpartition(".")
+    if path.startswith(("/", "~")) or re.match(r"[A-Za-z]:/", path) or ".." in path.split("/"):
+        return bool(dot) and suffix.lower() in SUFFIXES
+    if name in PLAIN_NAMES:
+        return True
+    if not dot or (not stem and "/" not in path):
+        return False
+    if suffix.lower() in SUFFIXES:
+        return True
+    return "/" in path and suffix.isalpha() and len(suffix) <= 8 and suffix.lower() not in _HOST_ENDINGS

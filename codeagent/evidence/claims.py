@@ -1,0 +1,107 @@
+"""What limited an answer, and what it claims without a record."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from codeagent.evidence.citations import Citation
+
+LimitKind = Literal["not_found", "denied", "timeout", "cut_output", "cut_listing", "cut_file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Something that the model did not get to see: the call, and the path or command that it was about."""
+
+    kind: LimitKind
+    call_id: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A command that was carried out. `exit_code` is None when it did not come to an end."""
+
+    call_id: str
+    command: str
+    exit_code: int | None
+
+
+_TESTS = re.compile(
+    r"\b(?:pytest|py\.test|unittest|tox|nox|nosetests|jest|vitest|mocha|ava|karma|ctest|rspec|phpunit"
+    r"|(?:npm|yarn|pnpm)(?: run)? t(?:est)?|node --test|(?:go|dotnet|sbt|mix|bazel|swift) test|cargo (?:test|nextest)"
+    r"|rake (?:test|spec)|mvn\w* .*\b(?:test|verify|package|install)|gradlew? .*\b(?:test|check|build)"
+    r"|make \S*(?:test|check)|\S*(?:run[_-]?)?tests?(?:\.sh|\.py)?)(?![\w-])"
+)
+_SUBJECT = (
+    r"(?:all |the |every |each )*(?:unit |integration |\d+ )*(?:tests?|checks?|specs?|test suites?|suite|build)"
+)
+_CLAIM = re.compile(
+    rf"\b{_SUBJECT}\b[^.\n。;；]{{0,30}}?\b"
+    r"(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|are green|is green|works? again)\b"
+    r"|\b\d+ (?:tests? )?passed\b|\bverified(?: by| that| with)?\b[^.\n]{0,40}\btests?\b"
+    r"|(?:所有|全部|全体)?(?:的)?(?:单元|集成)?(?:测试|检查|用例)(?:都|均|已|已经|全部|现在)*(?:通过|成功)"
+    r"|\b(?:alle|die)? ?Tests?\b[^.\n]{0,20}\b(?:bestehen|bestanden|laufen durch|sind grün)\b"
+    r"|\b(?:tous )?les tests\b[^.\n]{0,20}\b(?:passent|réussissent|sont verts)\b"
+    r"|\b(?:todas )?las pruebas\b[^.\n]{0,20}\bpasan\b",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(
+    r"\b(?:no|not|never|don't|doesn't|didn't|cannot|can't|fail\w*|if|whether|should|would|could|may|might|until|once|"
+    r"when|before|unless|make sure|so that|nicht|pas|aucun|expected to|need to|must|to see)\b"
+    r"|没有|未|不|是否|如果|应该|直到|失败",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
+_SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]?")
+
+
+def unsupported(answer: str, runs: Sequence[Run]) -> list[str]:
+    """Sentences which claim that tests pass, when no command that runs tests has ended with exit code 0.
+
+    A command whose exit code is that of a filter (`pytest | tail`) proves nothing.
+    """
+    if any(passing(run) for run in runs):
+        return []
+    text = _FENCE.sub("", answer)
+    found = []
+    for match in _SENTENCE.finditer(text):
+        sentence = match.group().strip(" *-#>\t")
+        claim = _CLAIM.search(sentence)
+        if claim and not _DENIED.search(sentence):
+            found.append(sentence)
+    return list(dict.fromkeys(found))
+
+
+def passing(run: Run) -> bool:
+    """Whether a command ran tests, and its exit code, which is theirs, was 0."""
+    plain = re.sub(r"'[^']*'|\"[^\"]*\"", "''", run.command)
+    tail = re.split(r"&&|\n", plain)[-1]
+    return run.exit_code == 0 and _TESTS.search(tail) is not None and not re.search(r"[|;]|&\s*$", tail)
+
+
+def exit_code(text: str) -> int | None:
+    """The exit code that the first line of a command's output states; None when it states none."""
+    match = re.search(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? (-?\d+)\b", text.partition("\n")[0])
+    return int(match.group(1)) if match else None
+
+
+def subject(arguments: str) -> str:
+    """What a call is about: its path or its command."""
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        return ""
+    if not isinstance(given, dict):
+        return ""
+    return str(given.get("command") or given.get("path") or "")
+
+
+def relevant(limits: Sequence[Limit], citations: Sequence[Citation]) -> list[Limit]:
+    """The limits to show with an answer: outputs that were cut only when the answer cites what they showed."""
+    cited = {call for citation in citations for call in citation.call_ids}
+    return [limit for limit in limits if limit.kind not in ("cut_output", "cut_file") or limit.call_id in cited]

@@ -1,0 +1,106 @@
+"""What the tools really returned: the lines of files that were shown, at which content, by which call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from codeagent.evidence.lines import plain, split
+from codeagent.evidence.recognise import shown_lines
+
+MAX_TEXTS = 400
+"""Outputs of commands that are kept to be looked through when an answer cites a file; older ones are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line as it was shown, and the calls that showed it."""
+
+    text: str
+    call_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Output of a command. `settled` are the files that it was compared with when it was new."""
+
+    call_id: str
+    command: str
+    lines: tuple[str, ...]
+    settled: set[str] = field(default_factory=set, compare=False)
+
+    def names(self, path: str) -> bool:
+        """Whether the command or the output names the file, at least by its last part."""
+        name = path.rpartition("/")[2]
+        word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
+        return word.search(self.command) is not None or any(word.search(line) for line in self.lines)
+
+
+class Ledger:
+    """Grows with each call; nothing is ever taken back.
+
+    Content is known by its hash; a shortened one (from a stored session) stands for every hash that begins so.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[str, dict[str, dict[int, Line]]] = {}
+        self._texts: list[Text] = []
+
+    def add_lines(self, call_id: str, path: str, sha256: str, lines: Mapping[int, str]) -> None:
+        """Records that a call showed whole lines of a file, by number."""
+        known = self._shown.setdefault(path, {}).setdefault(sha256, {})
+        for number, text in lines.items():
+            calls = known[number].call_ids if number in known else ()
+            known[number] = Line(plain(text), calls if call_id in calls else (*calls, call_id))
+
+    def add_text(self, call_id: str, command: str, text: str) -> Text:
+        """Records the output of a command."""
+        record = Text(call_id, command, tuple(split(text)))
+        self._texts.append(record)
+        del self._texts[:-MAX_TEXTS]
+        return record
+
+    def settle(self, text: Text, path: str, sha256: str, file_lines: Sequence[str]) -> int:
+        """Records the lines of a file, as it is now, that an output shows; how many there are."""
+        text.settled.add(path)
+        numbers = shown_lines(text.lines, path, file_lines, text.names(path))
+        if numbers:
+            self.add_lines(text.call_id, path, sha256, {number: file_lines[number - 1] for number in numbers})
+        return len(numbers)
+
+    def look_through(self, path: str, sha256: str, file_lines: Sequence[str]) -> None:
+        """Compares a file with the outputs that it was not compared with yet."""
+        for text in self._texts:
+            if path not in text.settled:
+                self.settle(text, path, sha256, file_lines)
+
+    def paths(self) -> Iterable[str]:
+        """The files of which lines were shown."""
+        return self._shown.keys()
+
+    def hashes(self, path: str) -> list[str]:
+        """The contents of a file of which lines were shown, the oldest first."""
+        return list(self._shown.get(path, ()))
+
+    def at(self, path: str, sha256: str) -> dict[int, Line]:
+        """The lines that were shown of a file with this content."""
+        found: dict[int, Line] = {}
+        for known, lines in self._shown.get(path, {}).items():
+            if same_content(known, sha256):
+                for number, line in lines.items():
+                    calls = found[number].call_ids if number in found else ()
+                    found[number] = Line(line.text, tuple(dict.fromkeys((*calls, *line.call_ids))))
+        return found
+
+    def ever(self, path: str) -> dict[int, Line]:
+        """The lines that were shown of a file, with whatever content; the newest text of each number."""
+        found: dict[int, Line] = {}
+        for lines in self._shown.get(path, {}).values():
+            found.update(lines)
+        return found
+
+
+def same_content(known: str, sha256: str) -> bool:
+    """Whether a hash, perhaps shortened, stands for this content."""
+    return bool(known) and sha256.startswith(known)

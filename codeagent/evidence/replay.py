@@ -1,0 +1,79 @@
+"""Reads the outputs of tools back from their text: what a stored session still knows of what was shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from codeagent.conversation import Item, ToolCall, ToolOutput
+from codeagent.evidence.ledger import Ledger
+
+_HEADER = re.compile(
+    r"^(?P<path>\"(?:[^\"\\]|\\.)*\"|.+?): (?:lines? [\d,]+-[\d,]+ of [\d,]+|empty file)"
+    r".*?\bsha256 (?P<hash>[0-9a-f]{8,64})"
+)
+_LINE = re.compile(r"^ *(\d+)\t(.*)$", re.DOTALL)
+_CUT = re.compile(r" … \[[\d,]+ more characters in this line")
+
+
+def replay(ledger: Ledger, items: Iterable[Item]) -> None:
+    """Enters the outputs of a conversation into a ledger."""
+    calls: dict[str, ToolCall] = {}
+    for item in items:
+        if isinstance(item, ToolCall):
+            calls[item.call_id] = item
+        elif isinstance(item, ToolOutput) and item.call_id in calls and item.error_kind in (None, "timeout"):
+            call = calls[item.call_id]
+            enter(ledger, item.call_id, call.name, call.arguments, item.text)
+
+
+def enter(ledger: Ledger, call_id: str, name: str, arguments: str, output: str) -> None:
+    """Enters one output, as it stands in the log."""
+    given = arguments_of(arguments)
+    if name == "read_file":
+        path = str(given.get("path") or "")
+        if path.startswith("/outputs/"):
+            texts = [text for _, text in numbered(output)]
+            ledger.add_text(call_id, path, "\n".join(texts))
+            return
+        header = _HEADER.match(output.partition("\n")[0])
+        if header:
+            shown = unquoted(header["path"])
+            ledger.add_lines(call_id, shown, header["hash"], dict(numbered(output)))
+    elif name == "run_command":
+        ledger.add_text(call_id, str(given.get("command") or ""), output.partition("\n")[2])
+
+
+def arguments_of(arguments: str) -> Mapping[str, object]:
+    """A call's arguments; empty when they are not a JSON object."""
+    try:
+        given = json.loads(arguments)
+    except ValueError:
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+def numbered(output: str) -> list[tuple[int, str]]:
+    """The whole lines of a read_file output; one that was cut is left out."""
+    return [
+        (int(match[1]), match[2])
+        for line in output.split("\n")[1:]
+        if (match := _LINE.match(line)) and not _CUT.search(match[2])
+    ]
+
+
+def unquoted(path: str) -> str:
+    """The path that stands in C quotes (git's form for names that cannot be shown), or the path itself."""
+    if not (path.startswith('"') and path.endswith('"') and len(path) > 1):
+        return path
+    codes = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
+    content = bytearray()
+    for match in re.finditer(r"\\([0-7]{3}|.)|([^\\]+)", path[1:-1], re.DOTALL):
+        if match[2]:
+            content += match[2].encode("utf-8", "surrogateescape")
+        elif len(match[1]) == 3:
+            content.append(int(match[1], 8) & 255)
+        else:
+            content.append(codes.get(match[1], ord(match[1]) & 255))
+    return content.decode("utf-8", "surrogateescape")

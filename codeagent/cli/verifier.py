@@ -12,8 +12,9 @@ from codeagent.agent.interrupts import Interrupts
 from codeagent.errors import CodeagentError, Interrupted
 from codeagent.events import body
 from codeagent.outcome import Outcome
+from codeagent.sandbox.output import saved_name
 from codeagent.sandbox.seam import Diff, Sandbox, Steps
-from codeagent.session.store import Session, output_name
+from codeagent.session.store import Session
 
 if TYPE_CHECKING:
     from codeagent.cli.wiring import Choices, Means
@@ -101,6 +102,6 @@ class Verifier:
 
     def _output_of(self, run_id: str) -> str | None:
         try:
-            return (self._session.outputs / output_name(run_id)).read_text("utf-8", "replace")
+            return (self._session.outputs / saved_name(run_id)).read_text("utf-8", "replace")
         except OSError:
             return None

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import os
-import re
 import secrets
 import shutil
 import time
@@ -34,7 +32,6 @@ DIFF = "diff.patch"
 _LOCK = "lock"
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that looks like another
 _LOCK_TRIES = 4  # somebody who only looks whether a session is live holds its lock for microseconds
-_SAFE_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,120}")
 
 
 def sessions_dir(state_dir: Path) -> Path:
@@ -45,13 +42,6 @@ def new_id() -> str:
     """Sorts by time; the last five letters alone are enough to name a session by hand."""
     letters = "".join(secrets.choice(_LETTERS) for _ in range(5))
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{letters}"
-
-
-def output_name(call_id: str) -> str:
-    """The file name below `outputs/` for a call; ids that no file can have are replaced by their hash."""
-    if _SAFE_CALL_ID.fullmatch(call_id):
-        return f"{call_id}.txt"
-    return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32] + ".txt"
 
 
 class Session:
@@ -118,13 +108,9 @@ class Session:
     def outputs(self) -> Path:
         return self.folder / "outputs"
 
-    def save_output(self, call_id: str, content: bytes) -> Path:
-        """Keeps the whole output of a command. Raises StorageError."""
-        return self._save(self.outputs / output_name(call_id), content)
-
-    def save_diff(self, patch: bytes) -> Path:
+    def save_diff(self, patch: bytes) -> None:
         """Replaces the stored diff, whole or not at all. Raises StorageError."""
-        return self._save(self.diff_file, patch)
+        self._save(self.diff_file, patch)
 
     def close(self) -> None:
         """Gives the session back. One in which nothing was recorded disappears. May be called twice."""
@@ -145,10 +131,9 @@ class Session:
     ) -> None:
         self.close()
 
-    def _save(self, file: Path, content: bytes) -> Path:
+    def _save(self, file: Path, content: bytes) -> None:
         half = file.with_name(f".{file.name}.{os.getpid()}")
         try:
-            file.parent.mkdir(mode=0o700, exist_ok=True)
             fd = os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with os.fdopen(fd, "wb") as stream:
                 stream.write(content)
@@ -158,7 +143,6 @@ class Session:
         except OSError as error:
             half.unlink(missing_ok=True)
             raise storage_error(error, file) from error
-        return file
 
 
 def check_readable(folder: Path) -> None:

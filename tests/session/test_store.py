@@ -18,7 +18,7 @@ import pytest
 from codeagent.errors import StorageError
 from codeagent.events import SessionStarted, ToolFinished, TurnStarted
 from codeagent.session.log import Log
-from codeagent.session.store import EVENTS, Session, delete, holder, new_id, output_name
+from codeagent.session.store import EVENTS, Session, delete, holder, new_id
 
 STARTED = SessionStarted("/repo", "model", "provider", "image", "1.0")
 
@@ -31,7 +31,6 @@ def test_a_session_is_private_to_its_user(tmp_path: Path) -> None:
     state = tmp_path / "deep" / "state"
     with Session.create(state) as session:
         session.emit(STARTED)
-        session.save_output("call_1", b"whole output")
         session.save_diff(b"diff --git a/x b/x\n")
     assert stat.S_IMODE(state.stat().st_mode) == 0o700
     assert modes(state) == {
@@ -40,7 +39,6 @@ def test_a_session_is_private_to_its_user(tmp_path: Path) -> None:
         f"sessions/{session.id}/events.jsonl": 0o600,
         f"sessions/{session.id}/lock": 0o600,
         f"sessions/{session.id}/outputs": 0o700,
-        f"sessions/{session.id}/outputs/call_1.txt": 0o600,
         f"sessions/{session.id}/diff.patch": 0o600,
     }
 
@@ -55,14 +53,6 @@ def test_a_session_without_an_event_leaves_nothing_behind(tmp_path: Path) -> Non
     with Session.create(tmp_path) as session:
         pass
     assert not session.folder.exists()
-
-
-def test_call_ids_that_no_file_can_have_get_names_of_their_own() -> None:
-    assert output_name("call_A-1") == "call_A-1.txt"
-    hostile = ["../../x", "a/b", "", "\udcff", "x" * 300, "toolu:1"]
-    names = {output_name(call_id) for call_id in hostile}
-    assert len(names) == len(hostile)
-    assert all(re.fullmatch(r"[0-9a-f]{32}\.txt", name) for name in names)
 
 
 def test_a_second_process_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
@@ -145,7 +135,7 @@ def test_a_killed_process_gives_its_session_back(tmp_path: Path) -> None:
 def test_deleting_removes_the_whole_folder(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         session.emit(STARTED)
-        session.save_output("c", b"x")
+        (session.outputs / "c.txt").write_text("x")
     delete(session.folder)
     assert list((tmp_path / "sessions").iterdir()) == []
 

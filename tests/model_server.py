@@ -192,9 +192,11 @@ class ModelServer:
 
     def _compare(self, received: Received) -> None:
         key = (received.api, str(received.body.get("prompt_cache_key", "")))
+        if received.body.get("previous_response_id"):
+            return  # what is sent is not the whole conversation
         earlier = self._earlier.get(key)
         self._earlier[key] = received
-        if earlier is None or self._prefix == "free" or received.body.get("previous_response_id"):
+        if earlier is None or self._prefix == "free":
             return
         fault, in_items = prefix_fault(received.api, earlier.body, received.body)
         if fault is None:

@@ -64,7 +64,7 @@ def probe(engine: Engine, found: Image, settings: SandboxSettings, repo: Path) -
                     "Is the path shared with the engine's machine, and may its owner read it?",
                 )
                 return
-            yield Finding("mount", "ok", f"{repo} at /workspace, read-only, {listing.total} entries at its top")
+            yield Finding("mount", "ok", f"{repo} at /workspace, read-only, entries at its top: {listing.total}")
             yield from inside(sandbox, repo)
         finally:
             sandbox.close()

@@ -259,9 +259,23 @@ class Terminal:
         ]
         if self._quiet:
             return lines + ending
-        lines.extend([(inert_line(line), "dim")] for line in cited)
+        lines.extend(piece for line in cited for piece in self._wrapped(line))
         hints = wording.next_lines(outcome, str(record.get("session_id")), changed=self._changed, cited=bool(cited))
-        return [*lines, *ending, [(footer, "dim")], *([(inert_line(hint), "dim")] for hint in hints)]
+        said = [piece for line in (footer, *hints) for piece in self._wrapped(line)]
+        return [*lines, *ending, *said]
+
+    def _wrapped(self, text: str) -> list[Line]:
+        """A sentence in faint lines, broken between words on a terminal and nowhere off one."""
+        shown = inert_line(text)
+        if not self._screen.live:
+            return [[(shown, "dim")]]
+        import textwrap
+
+        indent = " " * (len(shown) - len(shown.lstrip()))
+        broken = textwrap.wrap(
+            shown, self._screen.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        return [[(line, "dim")] for line in broken]
 
     def _finished(self, call: Call) -> list[Line]:
         took, size = wording.duration(call.seconds), wording.size(call.size)

@@ -125,9 +125,9 @@ def next_lines(outcome: str | None, session_id: str, *, changed: bool, cited: bo
         lines.append(f"See the change with: codeagent diff {session_id}")
         lines.append(f"Put it into your repository with: codeagent apply {session_id}")
     if outcome == Outcome.ANSWERED and not changed:
-        follow_up = f'Ask on with: codeagent resume "..." --session {session_id}'
-        again = f"check the citations later with: codeagent recheck {session_id}"
-        lines.append(f"{follow_up}; {again}" if cited else follow_up)
+        lines.append(f'Ask on with: codeagent resume "..." --session {session_id}')
+        if cited:
+            lines.append(f"Check the citations later with: codeagent recheck {session_id}")
     return lines
 
 

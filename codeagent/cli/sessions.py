@@ -29,7 +29,7 @@ Parser = argparse.ArgumentParser
 def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser = _parser(subparsers, "sessions", "list, show, export and delete stored sessions")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = _parser(actions, "list", "one line a session, the newest first")
+    listing = _parser(actions, "list", "one line a session, the last used first")
     listing.add_argument("--repo", metavar="PATH", type=Path, help="only those of this repository")
     listing.add_argument("--limit", metavar="N", type=int, default=50, help="at most N (50); 0 shows all")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")

@@ -45,11 +45,12 @@ class Overview:
 
 
 def overviews(state_dir: Path) -> Iterator[Overview]:
-    """All stored sessions, the newest first."""
+    """All stored sessions, the one that was used last first."""
+    folders: list[Path] = []
     with suppress(OSError):
-        for folder in sorted(sessions_dir(state_dir).iterdir(), key=lambda folder: folder.name, reverse=True):
-            if folder.is_dir():
-                yield overview(folder)
+        folders = [folder for folder in sessions_dir(state_dir).iterdir() if folder.is_dir()]
+    for folder in sorted(folders, key=lambda folder: (_modified(folder / EVENTS), folder.name), reverse=True):
+        yield overview(folder)
 
 
 def overview(folder: Path) -> Overview:
@@ -140,9 +141,17 @@ def age(changed: str) -> str:
 
 
 def _changed(file: Path) -> str:
+    modified = _modified(file)
+    if not modified:
+        return ""
+    return datetime.fromtimestamp(modified / 1e9, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _modified(file: Path) -> int:
+    """In nanoseconds since the epoch; 0 when there is no such file."""
     with suppress(OSError):
-        return datetime.fromtimestamp(file.stat().st_mtime, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return ""
+        return file.stat().st_mtime_ns
+    return 0
 
 
 def _size(folder: Path) -> int:

@@ -70,12 +70,21 @@ def test_list_survives_sessions_that_cannot_be_read(state: Path, capsys: pytest.
     (state / "sessions" / "d" / EVENTS).mkdir(parents=True)
     assert run(["sessions", "list", "--json"]) == 0
     problems = {entry["id"]: entry["problem"] for entry in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert list(problems.values())[:4] == [
-        "Is a directory",
-        "written by a newer codeagent",
-        "no readable event",
-        "no readable event",
-    ]
+    assert {name: problem for name, problem in problems.items() if len(name) == 1} == {
+        "a": "no readable event",
+        "b": "no readable event",
+        "c": "written by a newer codeagent",
+        "d": "Is a directory",
+    }
+    assert len(problems) == 5
+
+
+def test_the_session_used_last_comes_first(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    older, newer = answered(state), answered(state)
+    os.utime(newer.folder / EVENTS, (1_000, 1_000))
+    run(["sessions", "list", "--json"])
+    listed = [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()]
+    assert listed == [older.id, newer.id]
 
 
 def test_a_running_session_is_listed_as_running(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

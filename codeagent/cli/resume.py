@@ -47,7 +47,6 @@ def run(args: argparse.Namespace) -> int:
     """The outcome's exit code. Raises UsageError and StorageError before anything is started."""
     from codeagent import paths
     from codeagent.cli.repository import repository
-    from codeagent.cli.wiring import Choices, opened_workbench
     from codeagent.session.catalogue import find
     from codeagent.session.resumption import read_history, require_open_turn, sentences, take_up
     from codeagent.session.store import Session
@@ -59,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
         history, damaged = read_history(folder)
         if args.message is None:
             require_open_turn(session.id, history)
+        from codeagent.cli.wiring import Choices, opened_workbench
+
         choices = Choices.of(args, patching=_has_patched(history.items), **_stored_choices(args, history))
         with opened_workbench(choices, (session, history)) as bench:
             for sentence in sentences(history, damaged):

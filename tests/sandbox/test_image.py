@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,3 +59,39 @@ def test_other_contents_have_another_hash(one: list[bytes], other: list[bytes]) 
 def test_a_build_context_is_the_same_for_the_same_content() -> None:
     files = {"b": b"2", "a": b"1"}
     assert images.context(files).read() == images.context(dict(sorted(files.items()))).read()
+
+
+def test_two_builds_never_run_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second says that it waits, and goes on when the first is over, even when that one was killed."""
+    monkeypatch.setenv("CODEAGENT_HOME", str(tmp_path))
+    script = (
+        "import sys\nfrom codeagent.sandbox.image import build_lock\n"
+        "with build_lock('image', lambda *step: None):\n    print('building', flush=True)\n    sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as builder:
+        assert builder.stdout and builder.stdout.readline() == "building\n"
+        said: list[str] = []
+
+        def wait_and_enter() -> None:
+            with images.build_lock("image", lambda what, _done, _total: said.append(what)):
+                said.append("entered")
+
+        waiting = threading.Thread(target=wait_and_enter)
+        waiting.start()
+        while not said:
+            time.sleep(0.005)
+        assert said == ["waiting for another codeagent that is building the image"]
+        builder.kill()
+        waiting.join(timeout=5)
+    assert said[1:] == ["entered"]
+
+
+def test_builds_of_different_things_do_not_wait_for_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEAGENT_HOME", str(tmp_path))
+    said: list[str] = []
+    with images.build_lock("image", lambda *step: None), images.build_lock("toolbox", lambda *step: said.append("x")):
+        assert said == []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from codeagent.errors import ErrorKind, ToolError
@@ -45,10 +46,52 @@ def fetch(channel: Calls, path: str) -> bytes:
     return content
 
 
-def prepare(channel: Calls, masks: Iterable[str], above: Iterable[tuple[str, str]] = ()) -> None:
-    """Tells the guest what is masked, and the ignore files above a mounted sub-folder (folder, text)."""
-    given = {"masks": list(masks), "above": [list(pair) for pair in above]}
-    channel.call("prepare_files", {}, json.dumps(given).encode("ascii"))
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What a guest is told about its tree, before anything else.
+
+    `protect` are the protected patterns as regular expressions, `masked` paths that count as protected whatever
+    their name, `mounted` paths that must be covered by a mount; `prefix` and `above` (folder, text of its ignore
+    file) place a mounted sub-folder in its work tree; `folders` are further ones that the guest needs, by name (see
+    `sandbox/guest/files.py`).
+    """
+
+    protect: Sequence[tuple[str, bool]] = ()
+    masked: Sequence[str] = ()
+    mounted: Sequence[str] = ()
+    prefix: str = ""
+    above: Sequence[tuple[str, str]] = ()
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+
+def prepare(channel: Calls, preparation: Preparation) -> None:
+    """Tells the guest about its tree."""
+    channel.call("prepare_files", {}, json.dumps(asdict(preparation)).encode("ascii"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a guest finds in its tree now: protected things, git directories, and masks that are not in place."""
+
+    protected: frozenset[str]
+    gits: frozenset[str]
+    lost: tuple[str, ...]
+    complete: bool
+
+
+def scan(channel: Calls) -> Scan:
+    """Looks again; costs little when nothing has changed."""
+    return _checked(_scan, *channel.call("scan", {}))
+
+
+def _scan(fields: dict[str, Any], body: bytes) -> Scan:
+    found = _json(body)
+    return Scan(
+        frozenset(_texts(found["protected"])),
+        frozenset(_texts(found["gits"])),
+        _texts(fields["lost"]),
+        fields["complete"] is True,
+    )
 
 
 def tracked(channel: Calls, paths: Iterable[str]) -> list[str]:

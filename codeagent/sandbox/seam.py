@@ -127,12 +127,14 @@ class Diff:
     """What changed in the private copy since it was made.
 
     `patch` is what `git apply` takes, exact to the byte, empty when nothing changed; `paths` are the changed
-    paths; `ignored` counts changed entries that the untouched tree ignores and that are left out.
+    paths; `ignored` counts changed entries that the untouched tree ignores and that are left out. `notes` are
+    sentences for the user about changes that no patch could take (a file that is too large).
     """
 
     patch: bytes = b""
     paths: tuple[str, ...] = ()
     ignored: int = 0
+    notes: tuple[str, ...] = ()
 
 
 Steps = Callable[[str, int, int], None]

@@ -57,11 +57,12 @@ def _union(parts: list[bytes]) -> re.Pattern[bytes] | None:
 
 
 class Rules:
-    """One ignore file. Paths are relative to its folder."""
+    """One ignore file, whose content is `text`. Paths are relative to its folder."""
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_runs", "text")
 
     def __init__(self, text: bytes) -> None:
+        self.text = text
         runs: list[_Run] = []
         for pattern in patterns(text):
             _add(runs, pattern)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 Pattern = tuple[str, bool]
 """A regular expression for a whole path (folders end in a slash), and whether it protects or exempts."""
 
 
 class Protection:
-    """The protected patterns, the last match deciding, whatever the letter case."""
+    """The protected patterns, the last match deciding, whatever the letter case; and paths masked all the same."""
 
-    def __init__(self, patterns: Sequence[Pattern] = ()) -> None:
+    def __init__(self, patterns: Sequence[Pattern] = (), masked: Iterable[bytes] = ()) -> None:
+        self._masked = frozenset(masked)
         self._patterns = [(re.compile(regex, re.IGNORECASE), protects) for regex, protects in reversed(patterns)]
         # Most names match no pattern at all: one look at all of them together tells.
         self._any = re.compile("|".join(f"(?:{regex})" for regex, _ in patterns), re.IGNORECASE) if patterns else None
 
     def covers_entry(self, path: bytes, is_folder: bool) -> bool:
         """Whether this entry itself is protected; its folders were asked about before."""
+        if path in self._masked:
+            return True
         if self._any is None:
             return False
         text = path.decode("utf-8", "surrogateescape") + ("/" if is_folder else "")

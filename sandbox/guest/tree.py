@@ -153,7 +153,7 @@ class Level:
     index of its own. The descriptor belongs to the level; `enter` gives up the one it is called on.
     """
 
-    __slots__ = ("_index", "chain", "fd", "only_tracked", "path", "top", "tree")
+    __slots__ = ("_index", "chain", "fd", "only_tracked", "outer", "path", "top", "tree")
 
     def __init__(self, tree: Tree, fd: int, path: bytes, top: bytes, chain: Chain, index: partial[Tracked]) -> None:
         self.tree = tree
@@ -162,6 +162,8 @@ class Level:
         self.top = top
         self.chain = chain
         self._index = index
+        self.outer: Chain = ()
+        """At the top of a work tree: the rules that do not come from files in it."""
         self.only_tracked = False
         """The folder is ignored and yet holds tracked files: whatever else is in it, git ignores."""
 
@@ -181,10 +183,11 @@ class Level:
         if git_folder is not None:
             exclude = _excludes(tree, git_folder)
             os.close(git_folder)
-        chain = [(prefix, tree.rules_in(fd)), *above, (b"", exclude)]
-        return cls(
-            tree, fd, path, top, [(base, rules) for base, rules in chain if rules], partial(_tracked, tree, path)
-        )
+        outer = [(base, rules) for base, rules in [*above, (b"", exclude)] if rules]
+        own = tree.rules_in(fd)
+        level = cls(tree, fd, path, top, [(prefix, own), *outer] if own else outer, partial(_tracked, tree, path))
+        level.outer = outer
+        return level
 
     def below(self, name: bytes) -> Level:
         """The level of a folder here; this one stays open. Raises OSError."""

@@ -43,10 +43,13 @@ class InProcess:
 
 
 @contextmanager
-def in_process(top: Path, **settings: Any) -> Iterator[InProcess]:
-    """`settings` are those that the host gives the guest at its start (`protect`, `prefix`)."""
+def in_process(top: Path, **prepared: Any) -> Iterator[InProcess]:
+    """`prepared` is what the host tells the guest about the tree; see `guest.files.Files.prepare`."""
     fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield InProcess(Root(fd, {}, settings))
+        repository = InProcess(Root(fd))
+        nothing = {"protect": [], "masked": [], "mounted": [], "prefix": "", "above": [], "folders": {}}
+        repository.call("prepare_files", {}, json.dumps({**nothing, **prepared}).encode())
+        yield repository
     finally:
         os.close(fd)

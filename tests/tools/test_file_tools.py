@@ -38,8 +38,8 @@ def read(top: Path, path: str, start: int | None = None, end: int | None = None)
         return read_file.run(repository, top / ".outputs", given)
 
 
-def listed(top: Path, path: str = ".", depth: int | None = None, offset: int | None = None, **settings: Any) -> str:
-    with in_process(top, **settings) as repository:
+def listed(top: Path, path: str = ".", depth: int | None = None, offset: int | None = None, **prepared: Any) -> str:
+    with in_process(top, **prepared) as repository:
         return list_dir.run(repository, arguments(list_dir.SPEC, path=path, depth=depth, offset=offset)).text
 
 

@@ -1,0 +1,227 @@
+"""Protected files: which they are, where they lie, and the mounts that make them empty for everything in a container.
+
+A mask is a mount over the file or folder. What it cannot cover is in docs/security.md: the history that git keeps of
+a file that was ever committed, a file that a command makes itself, a hard link that is made while a command runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codeagent.errors import UsageError
+from codeagent.sandbox.hardening import WORKSPACE, Mount
+
+PATTERNS = (
+    ".env",
+    ".env.*",
+    "!.env.example",
+    "!.env.sample",
+    "!.env.template",
+    "!.env.dist",
+    ".envrc",
+    "*.pem",
+    "*.key",
+    "id_rsa*",
+    "id_ed25519*",
+    "*.p12",
+    "*.pfx",
+    "*.jks",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".aws/",
+    ".ssh/",
+    "**/.docker/config.json",
+    "credentials.json",
+)
+"""In gitignore syntax, matched without regard to letter case, in every folder."""
+
+MAX_ENTRIES = 2_000_000
+SEARCH_SECONDS = 20.0
+
+Regex = tuple[str, bool]
+"""A regular expression for a path from the root (folders end in a slash), and whether it protects or exempts."""
+
+
+def regexes(extra: Sequence[str] = ()) -> tuple[Regex, ...]:
+    """The built-in patterns and the user's, in order: the last that matches decides. UsageError for a bad one."""
+    return (*compiled(PATTERNS, "protect"), *compiled(extra, "protect"))
+
+
+def compiled(patterns: Sequence[str], setting: str) -> tuple[Regex, ...]:
+    """Patterns in gitignore syntax as regular expressions. UsageError names the setting that holds a bad one."""
+    from pathspec.patterns.gitignore import GitIgnorePatternError
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    found: list[Regex] = []
+    for pattern in patterns:
+        try:
+            regex, matches = GitIgnoreSpecPattern.pattern_to_regex(pattern)
+        except GitIgnorePatternError as error:
+            raise UsageError(
+                f"The pattern {pattern!r} under [sandbox] {setting} cannot be read: {error}.",
+                "It takes the syntax of a .gitignore line.",
+            ) from None
+        if regex is not None and matches is not None:
+            found.append((re.sub(r"\(\?P<\w+>", "(?:", str(regex)), matches))
+    return tuple(found)
+
+
+def matcher(patterns: Sequence[Regex]) -> Callable[[str, bool], bool]:
+    """Whether an entry itself is protected: `matches(path, is_folder)`. Its folders are asked about before it."""
+    compiled = [(re.compile(regex, re.IGNORECASE), protects) for regex, protects in reversed(patterns)]
+    together = re.compile("|".join(f"(?:{regex})" for regex, _ in patterns) or "(?!)", re.IGNORECASE)
+
+    def matches(path: str, is_folder: bool) -> bool:
+        text = path + "/" if is_folder else path
+        if together.match(text) is None:
+            return False
+        return next((protects for regex, protects in compiled if regex.match(text)), False)
+
+    return matches
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is to be masked, as paths relative to the repository, and what else a walk through it came upon.
+
+    `links` are protected names that are links (what they lead to is among the others), `gits` the git directories
+    inside, the repository's own `.git` among them, `unmaskable` protected things whose name is not text, which no
+    engine can mount over. `complete` is false when the walk was cut short.
+    """
+
+    files: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    gits: tuple[str, ...] = ()
+    unmaskable: tuple[str, ...] = ()
+    complete: bool = True
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        return (*self.files, *self.folders)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every protected name that was found."""
+        return frozenset((*self.files, *self.folders, *self.links, *self.unmaskable))
+
+
+def find(repo: Path, patterns: Sequence[Regex], seconds: float = SEARCH_SECONDS) -> Found:
+    """Walks the repository on the host. Bounded by time and by number; links are not followed."""
+    search = _Search(repo, matcher(patterns), time.monotonic() + seconds)
+    search.walk()
+    search.add_hard_links()
+    return Found(
+        files=tuple(sorted(search.files - search.unmaskable)),
+        folders=tuple(sorted(search.folders - search.unmaskable)),
+        links=tuple(sorted(search.links)),
+        gits=tuple(sorted(search.gits)),
+        unmaskable=tuple(sorted(search.unmaskable)),
+        complete=search.complete,
+    )
+
+
+@dataclass(slots=True)
+class _Search:
+    repo: Path
+    matches: Callable[[str, bool], bool]
+    deadline: float
+    files: set[str] = field(default_factory=set)
+    folders: set[str] = field(default_factory=set)
+    links: set[str] = field(default_factory=set)
+    gits: set[str] = field(default_factory=set)
+    unmaskable: set[str] = field(default_factory=set)
+    linked: set[int] = field(default_factory=set)
+    """Inodes of protected files that have more than one name."""
+    complete: bool = True
+
+    def walk(self) -> None:
+        for entry, path in self._entries():
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if entry.name == ".git":
+                self.gits.add(path)
+            elif self.matches(path, is_folder):
+                self._protect(entry, path, is_folder)
+
+    def add_hard_links(self) -> None:
+        """Further names of a protected file are masked too."""
+        if self.linked:
+            for entry, path in self._entries():
+                if entry.inode() in self.linked and entry.is_file(follow_symlinks=False):
+                    self._add_file(path)
+
+    def _entries(self) -> Iterator[tuple[os.DirEntry[str], str]]:
+        waiting, seen = [""], 0
+        while waiting:
+            below = waiting.pop()
+            try:
+                with os.scandir(self.repo / below if below else self.repo) as entries:
+                    for entry in entries:
+                        path = below + entry.name
+                        yield entry, path
+                        seen += 1
+                        if entry.name != ".git" and path not in self.folders and entry.is_dir(follow_symlinks=False):
+                            waiting.append(path + "/")
+            except OSError:
+                continue  # gone, or closed to this user: the owner's rights are all that the container has
+            if seen > MAX_ENTRIES or time.monotonic() > self.deadline:
+                self.complete = False
+                return
+
+    def _protect(self, entry: os.DirEntry[str], path: str, is_folder: bool) -> None:
+        if is_folder:
+            self._add_folder(path)
+        elif entry.is_symlink():
+            self.links.add(path)
+            self._protect_target(path)
+        elif entry.is_file(follow_symlinks=False):
+            self._add_file(path)
+            found = entry.stat(follow_symlinks=False)
+            if found.st_nlink > 1:
+                self.linked.add(found.st_ino)
+
+    def _protect_target(self, path: str) -> None:
+        """A mount cannot stand on a link; what the link leads to is masked, when it lies inside."""
+        top, target = self.repo.resolve(), (self.repo / path).resolve()
+        if not target.is_relative_to(top) or not target.exists() or target == top:
+            return
+        inside = str(target.relative_to(top))
+        if target.is_dir():
+            self._add_folder(inside)
+        else:
+            self._add_file(inside)
+
+    def _add_file(self, path: str) -> None:
+        self.files.add(path)
+        if not _is_text(path):
+            self.unmaskable.add(path)
+
+    def _add_folder(self, path: str) -> None:
+        self.folders.add(path)
+        if not _is_text(path):
+            self.unmaskable.add(path)
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def mounts(found: Found, empty: Path, top: str = WORKSPACE) -> list[Mount]:
+    """An empty file over each file, an empty folder over each folder. `empty` is seen by the engine."""
+    covered = tuple(folder + "/" for folder in found.folders)
+    files = [path for path in found.files if not path.startswith(covered)]
+    folders = [path for path in found.folders if not path.startswith(covered)]
+    return [
+        *(Mount("tmpfs", f"{top}/{path}", read_only=True) for path in folders),
+        *(Mount("bind", f"{top}/{path}", str(empty), read_only=True) for path in files),
+    ]

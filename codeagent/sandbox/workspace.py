@@ -1,0 +1,181 @@
+"""One session's repository, laid out in containers: the mount with its masks, then the private copy.
+
+See `codeagent.sandbox.view.Layout` for who calls what and when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from codeagent.paths import cache_dir
+from codeagent.sandbox import copying, files, git, protected
+from codeagent.sandbox.channel import Channel
+from codeagent.sandbox.copying import Edit, Plan
+from codeagent.sandbox.files import Preparation
+from codeagent.sandbox.hardening import WORKSPACE, Mount
+from codeagent.sandbox.protected import Found
+from codeagent.sandbox.seam import Diff, FileChange, FilePage, Listing, Steps
+from codeagent.sandbox.upload import upload
+from codeagent.sandbox.view import View, Volumes
+from codeagent.settings import SandboxSettings
+
+BASELINE = "/codeagent-baseline"
+SOURCE = "/codeagent-source"
+UPLOADED = f"{BASELINE}/upload"
+
+
+@dataclass
+class RepositoryLayout:
+    """`repo` is the host's path. Generated files lie in the user's cache, where the engine sees them."""
+
+    repo: Path
+    settings: SandboxSettings
+    _found: Found | None = field(default=None, init=False)
+    _folders: dict[str, str] = field(default_factory=dict, init=False)
+    _synchronised: dict[str, FileChange] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def patterns(self) -> tuple[protected.Regex, ...]:
+        return protected.regexes(self.settings.protect)
+
+    @cached_property
+    def git(self) -> git.Repository:
+        return git.find(self.repo)
+
+    @cached_property
+    def generated(self) -> Path:
+        return cache_dir() / "masks"
+
+    @property
+    def found(self) -> Found:
+        """What is protected, as far as is known; found by a walk through the repository at the first use."""
+        if self._found is None:
+            self._found = protected.find(self.repo, self.patterns)
+        return self._found
+
+    # What containers see
+
+    def mounted(self) -> View:
+        """The repository itself, read-only, with all masks that are known to be needed by now."""
+        self._folders = self._git_folder()
+        texts, hooks = self._git_texts(copy=False)
+        mounts = (
+            Mount("bind", WORKSPACE, str(self.repo)),
+            *self._masks(WORKSPACE),
+            *git.mounts_inside(texts, hooks, self.generated),
+            *git.mounts_beside(self.git, self.generated),
+        )
+        return View(mounts, environment=git.environment(self.git, writable=False))
+
+    def copying(self, volumes: Volumes, with_repository: bool) -> View:
+        """Both volumes, writable, and the repository, masked and read-only. No command runs there."""
+        source = (Mount("bind", SOURCE, str(self.repo)), *self._masks(SOURCE)) if with_repository else ()
+        self._folders = {
+            **self._git_folder(),
+            copying.SOURCE: SOURCE if with_repository else UPLOADED,
+            copying.BASELINE: BASELINE,
+        }
+        mounts = (
+            Mount("volume", WORKSPACE, volumes.copy, read_only=False),
+            Mount("volume", BASELINE, volumes.baseline, read_only=False),
+            *source,
+            *(git.mounts_beside(self.git, self.generated) if with_repository else ()),
+        )
+        return View(mounts)
+
+    def copied(self, volumes: Volumes, writable: bool) -> View:
+        """The copy alone, and the baseline, read-only; what is masked in the repository was never copied."""
+        self._folders = {**self._git_folder(), copying.BASELINE: BASELINE}
+        mounts = (
+            Mount("volume", WORKSPACE, volumes.copy, read_only=not writable),
+            Mount("volume", BASELINE, volumes.baseline),
+            *git.mounts_beside(self.git, self.generated),
+        )
+        return View(mounts, environment=git.environment(self.git, writable=writable))
+
+    def _masks(self, top: str) -> list[Mount]:
+        return protected.mounts(self.found, git.written(self.generated, ""), top)
+
+    def _git_texts(self, *, copy: bool) -> tuple[dict[str, str], list[str]]:
+        gits = self.found.gits
+        return git.replacements(self.git, self.repo, gits, copy=copy), git.hooks(self.repo, gits)
+
+    def _git_folder(self) -> dict[str, str]:
+        return {} if self.git.folder is None or self.git.inside else {"git": git.beside(self.git)}
+
+    # What guests are told and asked
+
+    def prepare(self, channel: Channel) -> None:
+        """Called once for every container, before anything else is asked of it."""
+        texts, hooks = self._git_texts(copy=False)
+        files.prepare(
+            channel,
+            Preparation(
+                protect=self.patterns,
+                masked=self.found.masks,
+                mounted=(*self.found.masks, *texts, *hooks),
+                prefix=self.git.prefix,
+                above=git.ignore_files_above(self.git),
+                folders=self._folders,
+            ),
+        )
+        if copying.BASELINE in self._folders and copying.SOURCE not in self._folders:
+            for change in self._synchronised.values():
+                copying.sync(channel, change)
+
+    def outdated(self, channel: Channel) -> bool:
+        """Whether a mask came off or a new protected file appeared; `mounted` then gives the view that is needed."""
+        now = files.scan(channel)
+        if not now.lost and now.protected <= self.found.names and now.gits <= set(self.found.gits):
+            return False
+        self._found = protected.find(self.repo, self.patterns)
+        return True
+
+    def tracked_protected(self, channel: Channel) -> list[str]:
+        """Protected files that git tracks: what was ever committed of them can be read from git's history."""
+        return files.tracked(channel, self.found.names)
+
+    def read_file(self, channel: Channel, path: str, start_line: int | None, end_line: int | None) -> FilePage:
+        return files.read_file(channel, path, start_line, end_line)
+
+    def list_dir(self, channel: Channel, path: str, depth: int, offset: int) -> Listing:
+        return files.list_dir(channel, path, depth, offset)
+
+    def fetch(self, channel: Channel, path: str) -> bytes:
+        return files.fetch(channel, path)
+
+    # The private copy
+
+    def fill(self, channel: Channel, steps: Steps) -> None:
+        """Copies the repository into both volumes, inside the container. ToolError(too_large) over the limit."""
+        copying.fill(channel, self._plan(), steps)
+
+    def upload(self, channel: Channel, steps: Steps) -> None:
+        """The same from the host, for an engine that does not see the repository's path."""
+        upload(channel, self.repo, self.found, self.settings.copy_limit, steps)
+        # Its size was checked; what the two sides count differs a little.
+        copying.fill(channel, replace(self._plan(), limit=2 * self.settings.copy_limit), steps)
+
+    def _plan(self) -> Plan:
+        texts, hooks = self._git_texts(copy=True)
+        exclude = protected.compiled(self.settings.copy_exclude, "copy_exclude")
+        return Plan(self.settings.copy_limit, exclude, texts, hooks)
+
+    def store(self, channel: Channel, changes: Sequence[FileChange]) -> None:
+        copying.store(channel, changes)
+
+    def diff(self, channel: Channel) -> Diff:
+        return copying.diff(channel, git.object_format(self.git))
+
+    def sync_host_edit(self, channel: Channel, path: str) -> Edit:
+        """Brings a file that the user has changed into the copy, unless the agent has changed it too (CONFLICT)."""
+        change = copying.host_edit(self.repo, path)
+        if change is None:
+            return Edit.IGNORED
+        state = copying.sync(channel, change)
+        if state in (Edit.SYNCED, Edit.SAME):
+            self._synchronised[path] = change
+        return state

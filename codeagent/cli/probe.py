@@ -55,7 +55,7 @@ def probe(engine: Engine, found: Image, settings: SandboxSettings, repo: Path) -
         sandbox = open_sandbox(engine, found, box, repo, settings, "doctor", Path(outputs), lambda *_: None)
         try:
             try:
-                listing = sandbox.list_dir("", 1, 0)
+                listing = sandbox.list_dir(".", 1, 0)
             except ToolError as error:
                 yield Finding(
                     "mount",

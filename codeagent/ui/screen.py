@@ -17,6 +17,9 @@ Piece = tuple[str, str]
 
 Line = Sequence[Piece]
 
+RENDERED = "rendered"
+"""The style of text that fits already and holds the escape sequences of its colours."""
+
 _SGR = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "warn": "33", "name": "36"}
 _ERASE_DOWN = "\x1b[J"
 
@@ -59,6 +62,9 @@ class Screen:
         room = self.width
         kept: list[Piece] = []
         for text, style in line:
+            if style == RENDERED:
+                kept.append((text, style))
+                continue
             piece = cut(text, room, self.mark)
             kept.append((piece, style))
             room -= cells(piece)
@@ -75,7 +81,9 @@ class Screen:
     def _painted(self, line: Line) -> str:
         if not self.colour:
             return "".join(text for text, _ in line).rstrip(" ")
-        return "".join(f"\x1b[{_SGR[style]}m{text}\x1b[0m" if style and text else text for text, style in line)
+        return "".join(
+            f"\x1b[{_SGR[style]}m{text}\x1b[0m" if text and style in _SGR else text for text, style in line
+        )
 
     def _send(self, text: str) -> None:
         if not text:

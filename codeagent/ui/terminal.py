@@ -26,7 +26,6 @@ _TICK_SECONDS = 0.1
 _PATIENCE_SECONDS = 0.5  # anything slower shows that it is alive
 _PLAIN_STEP_SECONDS = 10.0  # off a terminal, progress is a new line, so it comes rarely
 _SHORT_TEXT_LINES = 4
-_PREVIEW_CHARACTERS = 2_000
 _VERBOSE_OUTPUT_LINES = 40
 _STATUS_WIDTH = len("file_not_found")
 
@@ -89,10 +88,10 @@ class Terminal:
     def hint(self, hint: TextDelta | RetryNotice) -> None:
         """Text as it streams in; a retry makes what was shown of the response void."""
         with self._lock:
-            if isinstance(hint, TextDelta):
-                self._turn.streamed = (self._turn.streamed + hint.text)[-_PREVIEW_CHARACTERS:]
-            else:
-                self._turn.streamed = ""
+            if not isinstance(hint, TextDelta):
+                self._turn.preview.clear()
+            elif self._screen.live and not self._quiet:
+                self._turn.preview.add(hint.text)
 
     def steps(self, what: str, done: int, total: int) -> None:
         """Progress of something slow (`codeagent.sandbox.seam.Steps`); an empty `what` says that it is over."""
@@ -184,7 +183,7 @@ class Terminal:
         self._say(*lines)
 
     def _on_retry(self, record: Mapping[str, Any]) -> None:
-        self._turn.streamed = ""
+        self._turn.preview.clear()
         delay = float(record.get("delay_ms") or 0) / 1000
         said = f"retry {record.get('attempt')} in {delay:.1f}s: {record.get('reason')}"
         self._say([(inert_line(said), "warn")])
@@ -336,7 +335,7 @@ class Terminal:
         if not turn.running:
             step = turn.current_step
             return [self._spinning(step.text(), step.started, now)] if step else []
-        block: list[Line] = [[("  " + line, "dim")] for line in turn.preview(self._screen.height // 3)]
+        block = turn.preview.lines(self._screen.width - 2, self._screen.height // 3, colour=self._screen.colour)
         block.extend(self._running(call, now) for call in turn.calls.values())
         if step := turn.current_step:
             block.append(self._spinning(step.text(), step.started, now))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from codeagent.settings import Price
 from codeagent.ui import wording
 from codeagent.ui.calls import Call
-from codeagent.ui.inert import inert
+from codeagent.ui.preview import Preview
 from codeagent.ui.screen import Line
 
 
@@ -38,7 +38,7 @@ class Turn:
     round: int = 0
     usage: dict[str, int] = field(default_factory=dict)
     calls: dict[str, Call] = field(default_factory=dict)
-    streamed: str = ""
+    preview: Preview = field(default_factory=Preview)
     said: str = ""
     asking: bool = False
     thinking_since: float | None = None
@@ -58,7 +58,8 @@ class Turn:
     def respond(self, usage: Mapping[str, int], text: str) -> None:
         for name, count in usage.items():
             self.usage[name] = self.usage.get(name, 0) + int(count or 0)
-        self.said, self.streamed, self.thinking_since = text, "", None
+        self.said, self.thinking_since = text, None
+        self.preview.clear()
 
     def end(self, usage: Mapping[str, int]) -> None:
         """The turn's own total is the truth; what was added up on the way was only for the footer."""
@@ -80,13 +81,10 @@ class Turn:
         return finished
 
     def forget_running(self) -> None:
-        self.running, self.asking, self.streamed, self.thinking_since = False, False, "", None
+        self.running, self.asking, self.thinking_since = False, False, None
+        self.preview.clear()
         self.calls.clear()
         self.current_step = None
-
-    def preview(self, lines: int) -> list[str]:
-        """The end of the text that is streaming in."""
-        return inert(self.streamed).expandtabs(4).splitlines()[-lines:] if self.streamed else []
 
     def cost(self) -> float | None:
         if self.price is None:

@@ -89,7 +89,11 @@ def answered_session() -> list[Record]:
     log.respond()
     log.call("c3", "run_command", command="rg -n 'return null' src", workdir=None, timeout_seconds=None, writes=False)
     log.add("approval_decided", call_id="c3", decision="allow", by="class", reason="read-only")
-    log.output("c3", f"[exit code 0; 0.02 s; cwd /workspace]\n{SERVICE}:13:        return null;\nsrch/Cache.java:7:return null;\n", 20)
+    log.output(
+        "c3",
+        f"[exit code 0; 0.02 s; cwd /workspace]\n{SERVICE}:13:        return null;\nsrch/Cache.java:7:return null;\n",
+        20,
+    )
     log.call(
         "c4", "apply_patch", patch=f"--- a/{SERVICE}\n+++ b/{SERVICE}\n@@ -13 +13 @@\n-return null;\n+load(id);\n"
     )

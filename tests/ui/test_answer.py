@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from codeagent.ui.answer import print_answer, rendered
 from tests.ui.records import HOSTILE
@@ -63,3 +65,36 @@ def test_a_pipe_that_is_closed_is_no_error() -> None:
         ["bash", "-c", shell, script], capture_output=True, text=True, timeout=60, env={**os.environ, "TERM": "xterm"}
     )
     assert (ran.stdout, ran.stderr) == ("x 0\n", "")
+
+
+MARKDOWN = st.lists(
+    st.one_of(
+        st.text(max_size=12),
+        st.sampled_from(
+            [
+                *"#-*_`>|\\\n\t你😀",
+                "```",
+                "~~~",
+                "\n\n",
+                "[a](b)",
+                "![i](u)",
+                "<b>",
+                "&amp;",
+                "1.",
+                "---",
+                ":---",
+                "\x1b[31m",
+            ]
+        ),
+    ),
+    max_size=30,
+).map(" ".join)
+
+
+@given(MARKDOWN, st.integers(0, 120), st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_any_text_can_be_rendered_and_nothing_in_it_acts(text: str, width: int, colour: bool) -> None:
+    left = OWN_SEQUENCES.sub("", rendered(text, width, colour=colour))
+    assert [
+        one for one in left if not one.isprintable() and one not in "\n\u200c\u200d\u3000\xa0" and one.isascii()
+    ] == []

@@ -105,7 +105,7 @@ def _response_item(part: Part, status: str, memory: Memory) -> Json:
     number = memory.number()
     if isinstance(part, Thought):
         summary = [{"type": "summary_text", "text": part.content}] if part.content else []
-        sealed = f"sealed-{number}-{part.content[:8]}"
+        sealed = f"sealed-{number}"
         return {"id": f"rs_{number}", "type": "reasoning", "summary": summary, "encrypted_content": sealed}
     if isinstance(part, Call):
         call_id = _call_id(part, memory, "call_")

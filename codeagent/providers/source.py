@@ -31,4 +31,7 @@ def _together(one: Item, next_one: Item) -> bool:
     if isinstance(one, ToolOutput) or isinstance(next_one, ToolOutput):
         return isinstance(one, ToolOutput) and isinstance(next_one, ToolOutput)
     first, second = one.source, next_one.source
-    return first is None or second is None or first.response == second.response
+    if first is None or second is None:
+        return True
+    # Two responses may be equal; the second one begins again at its first place.
+    return first.response == second.response and first.position < second.position

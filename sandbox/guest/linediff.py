@@ -10,10 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from math import isqrt
 
 MAX_DIFFERENCES = 300
 SMALL = 4_000
 """Lines on both sides together up to which Myers' algorithm is tried at once."""
+EFFORT = 1_000_000
+"""Steps of Myers' algorithm for one pair of texts (about a second); what is left then is replaced in larger blocks."""
 
 Block = tuple[int, int, int, int]
 """Lines start..end of the old text are replaced by lines start..end of the new one."""
@@ -26,6 +29,7 @@ def changed_blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
     b = [numbers.setdefault(line, len(numbers)) for line in new]
     blocks: list[Block] = []
     waiting = [(0, len(a), 0, len(b))]
+    effort = EFFORT
     while waiting:
         part = _trimmed(a, b, waiting.pop())
         a_start, a_end, b_start, b_end = part
@@ -34,7 +38,9 @@ def changed_blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[Block]:
                 blocks.append(part)
             continue
         small = a_end - a_start + b_end - b_start <= SMALL
-        found = _myers(a[a_start:a_end], b[b_start:b_end]) if small else None
+        limit = min(MAX_DIFFERENCES, isqrt(effort)) if small else 0
+        found, steps = _myers(a[a_start:a_end], b[b_start:b_end], limit) if limit else (None, 0)
+        effort -= steps
         if found is not None:
             blocks += [(a_start + i, a_start + j, b_start + k, b_start + m) for i, j, k, m in found]
             continue
@@ -65,11 +71,11 @@ def _joined(blocks: list[Block]) -> list[Block]:
     return joined
 
 
-def _myers(a: list[int], b: list[int]) -> list[Block] | None:
-    """The shortest script, or None when it has too many differences."""
+def _myers(a: list[int], b: list[int], limit: int) -> tuple[list[Block] | None, int]:
+    """The shortest script, or None when it has more than `limit` differences; and the steps that it took."""
     furthest = {1: 0}
     trace: list[dict[int, int]] = []
-    for differences in range(min(MAX_DIFFERENCES, len(a) + len(b)) + 1):
+    for differences in range(min(limit, len(a) + len(b)) + 1):
         trace.append(dict(furthest))
         for diagonal in range(-differences, differences + 1, 2):
             down = diagonal == -differences or (
@@ -81,8 +87,8 @@ def _myers(a: list[int], b: list[int]) -> list[Block] | None:
                 x, y = x + 1, y + 1
             furthest[diagonal] = x
             if x >= len(a) and y >= len(b):
-                return _script(trace, len(a), len(b))
-    return None
+                return _script(trace, len(a), len(b)), differences * differences
+    return None, limit * limit
 
 
 def _script(trace: list[dict[int, int]], x: int, y: int) -> list[Block]:

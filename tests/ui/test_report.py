@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+from codeagent.ui.inert import inert
 from codeagent.ui.report import render_html
 from codeagent.ui.report.cited import cited_lines
 from tests.ui.records import HOSTILE, SERVICE, Recorder, answered_session, citation, hostile_session
@@ -48,10 +49,13 @@ def test_the_page_refers_to_nothing_outside_itself() -> None:
 
 def test_the_rows_in_the_page_cannot_end_their_script_element() -> None:
     html = render_html(hostile_session())
-    rows = re.findall(r'<script type="application/json" id="rows">(.*?)</script>', html, flags=re.DOTALL)
-    assert len(rows) == 1
-    assert not {"<", ">", "&"} & set(rows[0])
-    assert [row[1] for row in json.loads(rows[0])][:2] == ["question", "model response"]
+    data = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', html, flags=re.DOTALL)
+    assert len(data) == 3  # the rows, and two pieces of their texts
+    assert not [part for part in data if "<" in part]
+    rows, *pieces = (json.loads(part) for part in data)
+    assert [row[1] for row in rows][:2] == ["question", "model response"]
+    label, piece, place = rows[0][9][0]
+    assert (label, pieces[piece][place]) == ("question", inert(HOSTILE))
 
 
 def test_the_answer_its_citations_and_the_lines_that_the_model_saw() -> None:

@@ -25,6 +25,7 @@ from codeagent.ui.report.cited import cited_lines
 from codeagent.ui.report.story import Story, StoryTurn, read_story
 
 _MOST_DIFF_LINES = 20_000
+_PIECE_CHARACTERS = 1_000_000
 _FILTERS = (
     ("all", "Everything"),
     ("call", "Reads"),
@@ -43,10 +44,10 @@ def render_html(records: Iterable[Mapping[str, Any]], diff: bytes | None = None)
     story = read_story(records)
     sections = [_turn(turn, story) for turn in story.turns]
     sections += [_verification(story), _diff(diff), _timeline(story), _usage(story)]
-    return _page(_title(story), _header(story) + "".join(sections), _rows(story))
+    return _page(_title(story), _header(story) + "".join(sections), _scripts(story))
 
 
-def _page(title: str, body: str, rows: str) -> str:
+def _page(title: str, body: str, data: str) -> str:
     style, script = _asset("report.css"), _asset("report.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
@@ -58,7 +59,7 @@ def _page(title: str, body: str, rows: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n<meta name="color-scheme" content="light dark">\n'
         f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n"
-        f'<script type="application/json" id="rows">{rows}</script>\n<script>{script}</script>\n</body>\n</html>\n'
+        f"{data}\n<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
@@ -209,25 +210,33 @@ def _usage(story: Story) -> str:
     )
 
 
-def _rows(story: Story) -> str:
-    """The rows as JSON that can stand inside a script element: `<` never appears in it."""
-    rows = [
-        [
-            row.kind,
-            row.title,
-            row.detail,
-            row.turn,
-            row.round,
-            row.at,
-            row.took,
-            row.status,
-            int(row.failed),
-            row.bodies,
-        ]
-        for row in story.rows
-    ]
-    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+def _scripts(story: Story) -> str:
+    """The rows, and apart from them their texts, in pieces that the page's script reads when one is opened.
+
+    A row is `[kind, title, detail, turn, round, at, took, status, failed, [[label, piece, place in it], …]]`.
+    """
+    pieces: list[list[str]] = [[]]
+    room = _PIECE_CHARACTERS
+    rows = []
+    for row in story.rows:
+        bodies = []
+        for label, text in row.bodies:
+            if room < 0:
+                pieces.append([])
+                room = _PIECE_CHARACTERS
+            bodies.append([label, len(pieces) - 1, len(pieces[-1])])
+            pieces[-1].append(text)
+            room -= len(text)
+        head = [row.kind, row.title, row.detail, row.turn, row.round, row.at, row.took, row.status]
+        rows.append([*head, int(row.failed), bodies])
+    elements = [f'<script type="application/json" id="rows">{_inline(rows)}</script>']
+    elements += [f'<script type="application/json" class="texts">{_inline(piece)}</script>' for piece in pieces]
+    return "\n".join(elements)
+
+
+def _inline(value: object) -> str:
+    """JSON that can stand inside a script element: without `<`, nothing in it ends or comments the element."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _text(value: object) -> str:

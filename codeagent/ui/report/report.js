@@ -32,10 +32,15 @@
     return Math.floor(whole / 60) + ":" + String(whole % 60).padStart(2, "0");
   };
 
+  // The texts of a long session are large: each piece is read when something in it is first asked for.
+  const sources = [...document.querySelectorAll("script.texts")];
+  const pieces = [];
+  const textOf = ([, piece, place]) => (pieces[piece] ??= JSON.parse(sources[piece].textContent))[place];
+
   const bodies = (row) => {
     const box = element("div", "bodies");
-    for (const [label, text] of row[BODIES]) {
-      box.append(element("h4", "", label), element("pre", "", text));
+    for (const body of row[BODIES]) {
+      box.append(element("h4", "", body[0]), element("pre", "", textOf(body)));
     }
     return box;
   };
@@ -79,7 +84,7 @@
   };
 
   const fits = (row) => filter === "all" || (filter === "problem" ? row[FAILED] : row[KIND] === filter);
-  const says = (row, words) => [row[TITLE], row[DETAIL], row[STATUS], ...row[BODIES].map((body) => body[1])]
+  const says = (row, words) => [row[TITLE], row[DETAIL], row[STATUS], ...row[BODIES].map(textOf)]
     .some((text) => text.toLowerCase().includes(words));
 
   const refresh = () => {

@@ -45,7 +45,7 @@ SUFFIXES = frozenset(
     py pyi pyx ipynb java kt kts groovy gradle scala clj js mjs cjs jsx ts tsx mts cts vue svelte c h cc cpp
     cxx hpp hh hxx m mm cs fs vb go rs rb erb php pl pm lua r jl swift dart ex exs erl hs ml mli zig nim v sv
     vhd sol sql graphql proto thrift sh bash zsh fish ps1 bat cmd mk cmake ninja bazel bzl nix tf hcl md mdx
-    rst adoc txt text tex org csv tsv json json5 jsonl yaml yml toml ini cfg conf properties env xml xsd xsl
+    rst adoc txt text tex csv tsv json json5 jsonl yaml yml toml ini cfg conf properties env xml xsd xsl
     html htm xhtml css scss sass less svg lock patch diff log plist service template tmpl j2 jinja tpl ejs hbs
     pug asm s ld map
     """.split()
@@ -76,9 +76,10 @@ _MORE = re.compile(
 )
 _URL = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s<>`\"'）)】]+")
 _QUOTE = re.compile(
-    r"[`*_)\]）】]{0,3}\s{0,2}(?:[:：,，—–-]\s{0,2})?(?P<open>`{1,2}|\"|“|「|『)(?P<quote>[^\n]{2,400}?)(?P<close>`{1,2}|\"|”|」|』)"
+    r"[`*_)\]）】]{0,3}+\s{0,2}(?:[:：,，—–-]\s{0,2})?(?:"
+    r"``(?P<a>[^\n]{2,400}?)``|`(?P<b>[^`\n]{2,400})`|\"(?P<c>[^\"\n]{2,400})\""
+    r"|“(?P<d>[^”\n]{2,400})”|「(?P<e>[^」\n]{2,400})」|『(?P<f>[^』\n]{2,400})』)"
 )
-_PAIRS = {"`": "`", "``": "``", '"': '"', "“": "”", "「": "」", "『": "』"}
 
 
 def mentions(answer: str) -> list[Mention]:
@@ -122,9 +123,7 @@ def _mentions(text: str, match: re.Match[str], place: str) -> Iterator[Mention]:
 
 def _quote(text: str, end: int) -> str:
     match = _QUOTE.match(text, end)
-    if match is None or _PAIRS[match["open"]] != match["close"]:
-        return ""
-    return match["quote"].strip()
+    return next((quote.strip() for quote in match.groups() if quote), "") if match else ""
 
 
 def readings(written: str) -> tuple[str, ...]:
@@ -150,6 +149,8 @@ def looks_like_file(path: str) -> bool:
     stem, dot, suffix = name.rpartition(".")
     if path.startswith(("/", "~")) or re.match(r"[A-Za-z]:/", path) or ".." in path.split("/"):
         return bool(dot) and suffix.lower() in SUFFIXES
+    if "@" in path and "/" not in path:
+        return False
     if name in PLAIN_NAMES:
         return True
     if not dot or (not stem and "/" not in path):

@@ -59,9 +59,11 @@ def run(args: argparse.Namespace) -> int:
         values = {key: {"value": value, "origin": origin} for key, (value, origin) in settings.items()}
         print(json.dumps({"file": file, "values": values, "notices": list(config.notices)}, indent=2))
         return 0
+    from codeagent.ui.inert import inert
+
     _print_table(settings, file)
     for notice in config.notices:
-        print(f"note: {notice}", file=sys.stderr)
+        print(inert(f"note: {notice}"), file=sys.stderr)
     return 0
 
 

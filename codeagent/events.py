@@ -7,7 +7,7 @@ The envelope (`type`, `time`, `session_id`, `turn`, `round`) is added where the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 LOG_FORMAT = 1
@@ -150,6 +150,10 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
+    """`limits` is what the model did not get to see (`{kind, call_id, subject}`); `unsupported` are sentences of the
+    answer that claim passing tests which no recorded run shows.
+    """
+
     type: ClassVar[str] = "turn_ended"
     outcome: str | None
     answer: str | None
@@ -159,6 +163,8 @@ class TurnEnded:
     rounds: int
     usage: Mapping[str, int]
     exit_code: int
+    limits: list[Mapping[str, Any]] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +211,7 @@ Emit = Callable[[Event], None]
 def body(event: Event) -> dict[str, Any]:
     """The event's own fields under their published names (`class_` is `class`)."""
     return {
-        field.name.rstrip("_"): value
-        for field in fields(event)
-        if (value := getattr(event, field.name)) is not None or field.name != "streams"
+        each.name.rstrip("_"): value
+        for each in fields(event)
+        if (value := getattr(event, each.name)) is not None or each.name != "streams"
     }

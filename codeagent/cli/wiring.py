@@ -45,7 +45,7 @@ from codeagent.ui.terminal import Terminal
 if TYPE_CHECKING:
     from codeagent.approval.gate import Ask, Gate
     from codeagent.evidence.evidence import Evidence
-    from codeagent.sandbox.seam import Sandbox
+    from codeagent.sandbox.sandbox import DockerSandbox
     from codeagent.session.history import History
 
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 class Means:
     """What turns are carried out with; opened once a session."""
 
-    sandbox: Sandbox
+    sandbox: DockerSandbox
     fresh: Fresh
     image: str
     provider: Provider
@@ -133,7 +133,7 @@ def _terminal(choices: Choices) -> Terminal:
 
 
 @contextmanager
-def _fresh(opened: Callable[[str], Sandbox], label: str) -> Iterator[Sandbox]:
+def _fresh(opened: Callable[[str], DockerSandbox], label: str) -> Iterator[DockerSandbox]:
     """A sandbox of its own, gone afterwards."""
     sandbox = opened(label)
     try:
@@ -274,7 +274,8 @@ class Workbench:
         outcome = ending.outcome if ending else None
         text = ending.text if ending else ""
         answered = outcome in (Outcome.ANSWERED, Outcome.NEEDS_INPUT)
-        citations = self._means.evidence.check(text) if answered and self._means else []
+        evidence = self._means.evidence if self._means else None
+        citations = evidence.check(text) if answered and evidence else []
         verified = verifier.verify(outcome, self._means, self.interrupts)
         exit_code = (outcome.exit_code if outcome else 0) or verifier.exit_code
         self.session.emit(
@@ -287,6 +288,8 @@ class Workbench:
                 rounds=limits.rounds,
                 usage=asdict(limits.usage),
                 exit_code=exit_code,
+                limits=[asdict(limit) for limit in evidence.limits(citations)] if evidence else [],
+                unsupported=evidence.unsupported(text) if evidence else [],
             )
         )
         if ending is not None and ending.error is not None:
@@ -316,7 +319,7 @@ class Workbench:
             self._means = Means(sandbox, fresh, digest, provider, gate, evidence, tools, context)
         return self._means
 
-    def _sandboxes(self) -> tuple[Callable[[str], Sandbox], str]:
+    def _sandboxes(self) -> tuple[Callable[[str], DockerSandbox], str]:
         """Checks engine and image, building what is missing; returns what opens a sandbox, and the image's id."""
         from codeagent.cli.install import connect_or_install
         from codeagent.sandbox import image, toolbox
@@ -329,7 +332,7 @@ class Workbench:
         box = toolbox.ensure(engine, steps)
         steps("", 0, 0)
 
-        def opened(label: str) -> Sandbox:
+        def opened(label: str) -> DockerSandbox:
             return open_sandbox(
                 engine, found, box, self.choices.repo, config.sandbox, label, self.session.outputs, steps
             )
@@ -348,7 +351,7 @@ class Workbench:
         provider.warm_up()
         return provider
 
-    def _open_gate(self, sandbox: Sandbox) -> Gate:
+    def _open_gate(self, sandbox: DockerSandbox) -> Gate:
         from codeagent.approval.gate import Gate
         from codeagent.approval.rules import Rules
 
@@ -375,10 +378,17 @@ class Workbench:
 
         return Prompt(no_color=self.choices.no_color)
 
-    def _open_evidence(self, sandbox: Sandbox) -> Evidence:
+    def _open_evidence(self, sandbox: DockerSandbox) -> Evidence:
         from codeagent.evidence.evidence import Evidence
+        from codeagent.sandbox.protected import matcher, regexes
 
-        return Evidence(sandbox, self.choices.repo)
+        protected = matcher(regexes(self.choices.config.sandbox.protect))
+        evidence = Evidence(
+            sandbox, self.choices.repo, refused=lambda path: protected(path, False), sync=sandbox.sync_host_edit
+        )
+        self._stack.callback(evidence.close)
+        evidence.replay(self.conversation)
+        return evidence
 
     def _written(self) -> None:
         """Stores the diff after a call that may have written."""

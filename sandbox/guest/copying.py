@@ -278,9 +278,10 @@ def _pour(file: int, found: os.stat_result, new: int, pack: int, offset: int) ->
     """Copies the content into `new` and, unless it is -1, into `pack` from `offset` on; holes stay holes."""
     place, sparse = 0, found.st_blocks * 512 < found.st_size
     while True:
+        length = CHUNK
         if sparse:
-            place = _next_content(file, place, found.st_size)
-        chunk = os.pread(file, CHUNK, place)
+            place, length = _next_content(file, place, found.st_size)
+        chunk = os.pread(file, length, place)
         if not chunk:
             break
         _pwrite(new, chunk, place)
@@ -294,13 +295,14 @@ def _pour(file: int, found: os.stat_result, new: int, pack: int, offset: int) ->
     return place
 
 
-def _next_content(file: int, place: int, size: int) -> int:
+def _next_content(file: int, place: int, size: int) -> tuple[int, int]:
+    """Where content goes on, and how much of it there is before the next hole (at most a chunk)."""
     try:
-        return os.lseek(file, place, os.SEEK_DATA)
+        start = os.lseek(file, place, os.SEEK_DATA)
+        return start, min(CHUNK, os.lseek(file, start, os.SEEK_HOLE) - start)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # only a hole is left
-            return max(place, size)
-        return place
+        # Only a hole is left, or the file system knows no holes.
+        return (max(place, size) if error.errno == errno.ENXIO else place), CHUNK
 
 
 def _pwrite(file: int, content: bytes, place: int) -> None:

@@ -16,7 +16,7 @@ MAX_DIFFERENCES = 300
 SMALL = 4_000
 """Lines on both sides together up to which Myers' algorithm is tried at once."""
 EFFORT = 1_000_000
-"""Steps of Myers' algorithm for one pair of texts (about a second); what is left then is replaced in larger blocks."""
+"""Steps of Myers' algorithm for one pair of texts (about a second); the rest is replaced in larger blocks."""
 
 Block = tuple[int, int, int, int]
 """Lines start..end of the old text are replaced by lines start..end of the new one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,23 @@ class InProcess:
         self._root = root
         self._guest = GuestFiles()
 
-    def call(self, op: str, args: Mapping[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
+    def call(
+        self,
+        op: str,
+        args: Mapping[str, Any],
+        body: bytes = b"",
+        on_body: Callable[[bytes], None] | None = None,
+    ) -> tuple[dict[str, Any], bytes]:
         handler = getattr(self._guest, {"prepare_files": "prepare"}.get(op, op))
         try:
             fields, reply = handler(self._root, json.loads(json.dumps(args)), body)
+            content = reply if isinstance(reply, bytes) else b"".join(reply)
         except Refusal as refused:
             raise ToolError(ErrorKind(refused.kind), refused.sentence, refused.detail) from None
-        return json.loads(json.dumps(fields)), reply if isinstance(reply, bytes) else b"".join(reply)
+        if on_body is not None:
+            on_body(content)
+            content = b""
+        return json.loads(json.dumps(fields)), content
 
     def read_file(self, path: str, start_line: int | None, end_line: int | None) -> FilePage:
         return files.read_file(self, path, start_line, end_line)

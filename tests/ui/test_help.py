@@ -12,7 +12,8 @@ try:
     run(sys.argv[1:])
 except SystemExit as end:
     assert not end.code, end.code
-print("IMPORTED", {"openai", "docker", "rich", "prompt_toolkit", "shtab", "tree_sitter", "watchdog"} & set(sys.modules))
+heavy = {"openai", "docker", "rich", "prompt_toolkit", "shtab", "tree_sitter", "watchdog"}
+print("IMPORTED", heavy & set(sys.modules))
 """
 
 

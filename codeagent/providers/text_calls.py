@@ -50,6 +50,5 @@ def _is_call(body: str, tools: Collection[str]) -> bool:
 
 
 def _is_last(rest: str) -> bool:
-    """No prose follows the notation: its last line still belongs to it."""
-    last = rest.rstrip().rsplit("\n", 1)[-1].strip()
-    return last.endswith((">", "}", "]", "`")) or "<" in last
+    """No prose follows the notation: the end still belongs to it."""
+    return rest.rstrip().endswith((">", "}", "]", "`"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 
 import pytest
 
@@ -249,3 +250,15 @@ def test_an_error_in_the_middle_of_a_stream_is_asked_for_again(api: str) -> None
         assert text_of(talk.ask("Why?").items) == "Whole."
     assert "".join(talk.shown) == "Whole."
     assert len(talk.notices) == 1
+
+
+def test_stored_output_gives_the_same_items_again(api: str) -> None:
+    script = [ROUND, reply(call("read_file", '{"pa', "c9"), finish="length"), reply(refusal("No."))]
+    with ModelServer(script) as server:
+        talk = Talk(server, api)
+        for question in ("one", "two", "three"):
+            inference = talk.ask(question)
+            stored = json.loads(json.dumps(inference.raw))
+            module = import_module(f"codeagent.providers.{api}_items")
+            assert module.items_of("tested", "m-1", stored) == inference.items
+            talk.answer()

@@ -10,11 +10,11 @@ import contextlib
 import json
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from codeagent.errors import ErrorKind, SandboxError, ToolError
 from codeagent.sandbox.channel import Channel, ChannelLost
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 15.0
 """The guest ends commands itself; a host that has waited this much longer takes the guest for broken."""
+LOOK = "scan"
+"""The operation by which a layout finds out whether masks are missing."""
 MASK_ROUNDS = 4
 """How often a container is started anew because more to mask was found, before that is taken for an attack."""
 
@@ -170,6 +172,17 @@ class DockerSandbox:
         with self._in_use(self._writing_slot()) as container:
             return self._parts.layout.diff(container.channel)
 
+    def sync_host_edit(self, path: str) -> bool:
+        """Brings a file that the user has changed into the copy; False when the agent has changed it too."""
+        from codeagent.sandbox.copying import Edit
+
+        with self._in_use(self._writing_slot()) as container:
+            return self._parts.layout.sync_host_edit(container.channel, path) is not Edit.CONFLICT
+
+    def tracked_protected(self) -> list[str]:
+        """Protected files that git tracks: masks do not cover its history."""
+        return self._reading(self._parts.layout.tracked_protected)
+
     def close(self) -> None:
         """Ends the containers and removes the copy. Never raises; may be called twice."""
         with self._lock:
@@ -194,29 +207,48 @@ class DockerSandbox:
     def _reading(self, ask: Callable[[Channel], Answer]) -> Answer:
         """Asks the reader; reading twice does no harm, so a lost container is only noticed by the note."""
         try:
-            with self._in_use(self._reader) as container:
-                return ask(container.channel)
+            return self._read_once(ask)
         except _Replaced as replaced:
             self._notes.append(replaced.note)
+        return self._read_once(ask)
+
+    def _read_once(self, ask: Callable[[Channel], Answer]) -> Answer:
+        """Asks and has the masks looked at in one go; an answer that was given without all masks is dropped."""
+        with self._in_use(self._reader, look_first=False) as container:
+            if self.has_copy:
+                return ask(container.channel)
+            glance = _Glance(container.channel)
+            try:
+                answer = ask(container.channel)
+            except ToolError:
+                if not self._outdated(glance):
+                    raise
+            else:
+                if not self._outdated(glance):
+                    return answer
         with self._in_use(self._reader) as container:
             return ask(container.channel)
 
+    def _outdated(self, glance: _Glance) -> bool:
+        with self._lock:
+            return self._parts.layout.outdated(glance)
+
     @contextlib.contextmanager
-    def _in_use(self, slot: _Slot) -> Iterator[Container]:
+    def _in_use(self, slot: _Slot, *, look_first: bool = True) -> Iterator[Container]:
         """The slot's container for one call. A container lost meanwhile is replaced, and the call fails."""
-        container = self._current(slot)
+        container = self._current(slot, look_first)
         with self._lease.holding(container):
             try:
                 yield container
             except ChannelLost as lost:
                 raise _Replaced(self._replace(slot, container, lost.reason)) from None
 
-    def _current(self, slot: _Slot) -> Container:
+    def _current(self, slot: _Slot, look_first: bool) -> Container:
         self._ready.result()
         with self._lock:
             if lost := slot.running.channel.lost:
                 self._notes.append(self._replace(slot, slot.running, lost))
-            elif slot is self._reader and not self.has_copy:
+            elif look_first and slot is self._reader and not self.has_copy:
                 self._renew_masks(slot)
             return slot.running
 
@@ -252,6 +284,7 @@ class DockerSandbox:
             if self._closed or slot.losses:
                 raise SandboxError(f"The sandbox was lost: {reason}.", "`codeagent doctor` looks at the engine.")
             slot.losses += 1
+            self._parts.layout.refresh()
             self._exchange(slot)
             return note
 
@@ -353,6 +386,7 @@ class DockerSandbox:
                 writer.container.close()
             remove_volumes(parts.engine, _names(volumes))
             if self._reader.container is None and not from_host:
+                parts.layout.refresh()
                 self._point_reader(parts.layout.mounted)
             raise
         self._writer, self._volumes = writer, volumes
@@ -378,6 +412,19 @@ class DockerSandbox:
             self._lease.retire(old)
         slot.view = view
         slot.container = self._start(slot)
+
+
+class _Glance:
+    """A channel on which the look at the masks is under way already."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._ticket = channel.begin(LOOK, {})
+
+    def call(self, op: str, args: Mapping[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        if op == LOOK:
+            return self._channel.finish(self._ticket)
+        return self._channel.call(op, args, body)
 
 
 class _Replaced(ToolError):

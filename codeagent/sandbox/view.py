@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from codeagent.sandbox.channel import Channel
+from codeagent.sandbox.copying import Edit
+from codeagent.sandbox.files import Calls
 from codeagent.sandbox.hardening import Mount
 from codeagent.sandbox.seam import Diff, FileChange, FilePage, Listing, Steps
 
@@ -59,11 +61,17 @@ class Layout(Protocol):
     def prepare(self, channel: Channel) -> None:
         """Called once for every container, before anything else is asked of it."""
 
-    def outdated(self, channel: Channel) -> bool:
+    def outdated(self, channel: Calls) -> bool:
         """Whether a mask came off or a new protected file appeared; `mounted` then gives the view that is needed.
 
-        Called before each call that goes to the repository itself, so it costs little when nothing has changed.
+        Called with each call that goes to the repository itself, so it costs little when nothing has changed: one
+        `scan` of the guest's.
         """
+
+    def refresh(self) -> None:
+        """Forgets which protected files there are; the next view looks again. A mask on what is gone cannot be."""
+
+    def tracked_protected(self, channel: Channel) -> list[str]: ...
 
     def fill(self, channel: Channel, steps: Steps) -> None:
         """Copies the repository into both volumes, inside the container. ToolError(too_large) over the limit."""
@@ -80,3 +88,6 @@ class Layout(Protocol):
     def store(self, channel: Channel, changes: Sequence[FileChange]) -> None: ...
 
     def diff(self, channel: Channel) -> Diff: ...
+
+    def sync_host_edit(self, channel: Channel, path: str) -> Edit:
+        """Brings a file that the user has changed into the copy, unless the agent has changed it too (CONFLICT)."""

@@ -126,7 +126,11 @@ class RepositoryLayout:
             for change in self._synchronised.values():
                 copying.sync(channel, change)
 
-    def outdated(self, channel: Channel) -> bool:
+    def refresh(self) -> None:
+        """Forgets which protected files there are; the next view looks again."""
+        self._found = None
+
+    def outdated(self, channel: files.Calls) -> bool:
         """Whether a mask came off or a new protected file appeared; `mounted` then gives the view that is needed."""
         now = files.scan(channel)
         if not now.lost and now.protected <= self.found.names and now.gits <= set(self.found.gits):

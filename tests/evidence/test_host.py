@@ -39,9 +39,8 @@ def test_files_and_links_that_stay_inside_are_read(root: Path, tree: HostTree) -
     (root / "link.txt").symlink_to("sub/deep/b.txt")
     (root / "sub/up.txt").symlink_to("../a.txt")
     (root / "folder").symlink_to("sub/deep")
-    assert [text(tree, path) for path in ("a.txt", "./sub//deep/b.txt", "link.txt", "sub/up.txt", "folder/b.txt")] == [
-        "inside", "deep", "deep", "inside", "deep",
-    ]  # fmt: skip
+    paths = ("a.txt", "./sub//deep/b.txt", "link.txt", "sub/up.txt", "folder/b.txt")
+    assert [text(tree, path) for path in paths] == ["inside", "deep", "deep", "inside", "deep"]
     assert text(tree, "folder/../a.txt") is None  # as the system reads it: sub/a.txt
     assert text(tree, "sub/deep/../../a.txt") == "inside"
 
@@ -101,9 +100,10 @@ def test_a_file_swapped_for_a_link_all_the_time_never_leads_out(root: Path, tree
 
     def swap() -> None:
         while not stop.is_set():
-            for make in (lambda p: p.write_text("inside"), lambda p: p.symlink_to("../outside.txt")):
-                make(root / "new")
-                (root / "new").rename(root / "swapped")
+            (root / "new").write_text("inside")
+            (root / "new").rename(root / "swapped")
+            (root / "new").symlink_to("../outside.txt")
+            (root / "new").rename(root / "swapped")
 
     thread = threading.Thread(target=swap)
     thread.start()
@@ -118,7 +118,7 @@ def test_a_file_swapped_for_a_link_all_the_time_never_leads_out(root: Path, tree
 
 def test_no_descriptor_stays_open(root: Path, tree: HostTree) -> None:
     def count() -> int:
-        return len(os.listdir("/proc/self/fd"))
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     before = count()
     for path in ("a.txt", "nonesuch", "sub/deep/b.txt", "..", "sub", ".env", "a.txt/x"):

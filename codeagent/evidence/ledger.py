@@ -93,6 +93,14 @@ class Ledger:
                     found[number] = Line(line.text, tuple(dict.fromkeys((*calls, *line.call_ids))))
         return found
 
+    def versions(self, path: str) -> list[dict[int, Line]]:
+        """The lines that were shown of each content of a file, the oldest first."""
+        return list(self._shown.get(path, {}).values())
+
+    def names(self, path: str) -> bool:
+        """Whether any output of a command names the file."""
+        return any(text.names(path) for text in self._texts)
+
     def ever(self, path: str) -> dict[int, Line]:
         """The lines that were shown of a file, with whatever content; the newest text of each number."""
         found: dict[int, Line] = {}

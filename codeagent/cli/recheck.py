@@ -1,0 +1,93 @@
+"""`codeagent recheck`: do the citations of a stored answer still hold?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codeagent.evidence.recheck import Rechecked
+
+EXAMPLES = """\
+examples:
+  codeagent recheck                        the latest answer about the repository of the current directory
+  codeagent recheck k3f9x --json           for a script; exit code 5 when some citations do not hold
+  codeagent recheck k3f9x --repo ../clone  in another checkout of the repository
+
+A citation holds when the cited lines are exactly as they were returned to the model. It says nothing of the claim.
+"""
+SOME_DO_NOT_HOLD = 5
+
+_WORDS = {
+    "same": "holds",
+    "moved": "moved to line {line}",
+    "changed": "the lines have changed",
+    "missing": "the file is not there",
+    "unproven": "was never read ({state}), so there is nothing to compare with",
+}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "recheck",
+        help="do a stored answer's citations still hold?",
+        description="Compares the lines that a stored answer cites with the repository as it is now.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("id", metavar="ID", nargs="?", help="a session; default: the latest one of this repository")
+    parser.add_argument("--repo", metavar="PATH", type=Path, help="the checkout to look at (the session's own)")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--verbose", action="store_true", help="stack traces of errors")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0 when all hold, 5 when some do not. Raises UsageError."""
+    from codeagent.cli.sessions import chosen
+    from codeagent.errors import UsageError
+    from codeagent.evidence.host import HostTree
+    from codeagent.evidence.recheck import last_answer, recheck
+    from codeagent.session.log import Log
+    from codeagent.session.store import EVENTS, check_readable
+
+    folder = chosen(args.id)
+    check_readable(folder)
+    answer = last_answer(Log(folder / EVENTS))
+    if answer is None:
+        raise UsageError(f"The session {folder.name} has no answer.", "Name another one: codeagent sessions list")
+    repo = args.repo if args.repo is not None else Path(answer.repo)
+    if not repo.is_dir():
+        raise UsageError(f"There is no directory {repo}.", "Name a checkout of the repository with --repo PATH.")
+    with HostTree(repo) as tree:
+        checked = recheck(answer, tree)
+    if args.json:
+        print(json.dumps({"session_id": folder.name, "repo": str(repo), **_as_json(checked)}, ensure_ascii=False))
+    else:
+        _print(checked)
+    return 0 if all(one.holds for one in checked) else SOME_DO_NOT_HOLD
+
+
+def _as_json(checked: list[Rechecked]) -> dict[str, object]:
+    return {
+        "held": sum(one.holds for one in checked),
+        "total": len(checked),
+        "citations": [{**asdict(one), "holds": one.holds} for one in checked],
+    }
+
+
+def _print(checked: list[Rechecked]) -> None:
+    from codeagent.ui.inert import inert_line
+
+    for one in checked:
+        lines = str(one.start_line) if one.start_line == one.end_line else f"{one.start_line}-{one.end_line}"
+        said = _WORDS[one.now].format(line=one.line, state=one.state)
+        print(f"{inert_line(one.path)}:{lines}  {said}")
+    held = sum(one.holds for one in checked)
+    summary = f"{held} of {len(checked)} citations hold" if checked else "the answer cites nothing"
+    print(summary, file=sys.stderr)

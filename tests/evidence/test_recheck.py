@@ -1,0 +1,173 @@
+"""A stored answer against the repository as it is now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from codeagent.cli.main import run
+from codeagent.events import SessionStarted, ToolCalled, ToolFinished, TurnEnded, TurnStarted
+from codeagent.evidence.host import HostTree
+from codeagent.evidence.lines import lines_of, sha256
+from codeagent.evidence.recheck import Rechecked, last_answer, recheck
+from codeagent.sandbox.seam import FileLine, FilePage
+from codeagent.session.store import Session
+from codeagent.tools.read_file import render
+from tests.evidence.repo import CODE, write
+
+CITED = [
+    {"path": "a.py", "start_line": 4, "end_line": 5, "state": "read", "call_ids": ["one"]},
+    {"path": "a.py", "start_line": 10, "end_line": 10, "state": "read", "call_ids": ["two"]},
+    {"path": "a.py", "start_line": 13, "end_line": 13, "state": "unread", "call_ids": []},
+]
+
+
+def place(start: int, end: int) -> dict[str, Any]:
+    return {"path": "a.py", "start_line": start, "end_line": end, "state": "read"}
+
+
+def page(content: bytes) -> str:
+    lines = tuple(FileLine(number, text) for number, text in enumerate(lines_of(content)[:8], 1))
+    return render(FilePage("a.py", lines, len(lines_of(content)), len(content), sha256(content)))
+
+
+def events(repo: Path, cited: Sequence[Any], answer: str | None = "because") -> list[Any]:
+    return [
+        SessionStarted(str(repo), "m", "p", "i", "1"),
+        TurnStarted("why?"),
+        ToolCalled("one", "read_file", json.dumps({"path": "a.py"})),
+        ToolFinished("one", "ok", None, page(CODE.encode()), 1),
+        ToolCalled("two", "run_command", json.dumps({"command": "grep -n second a.py"})),
+        ToolFinished("two", "ok", None, "[exit code 0; 0.01 s; cwd /workspace]\n10:def second(x):\n", 1),
+        TurnEnded("answered", answer, None, list(cited), {"status": "not_requested"}, 1, {}, 0),
+    ]
+
+
+def records(repo: Path, cited: Sequence[Any]) -> list[dict[str, Any]]:
+    from codeagent.events import body
+
+    return [{"type": event.type, **body(event)} for event in events(repo, cited)]
+
+
+def checked(repo: Path, text: str) -> list[tuple[str, int]]:
+    write(repo, "a.py", text)
+    answer = last_answer(records(repo, CITED))
+    assert answer is not None
+    with HostTree(repo) as tree:
+        return [(one.now, one.line) for one in recheck(answer, tree)]
+
+
+def test_lines_that_are_as_they_were_hold(tmp_path: Path) -> None:
+    assert checked(tmp_path, CODE) == [("same", 4), ("same", 10), ("unproven", 0)]
+
+
+def test_a_change_elsewhere_in_the_file_does_not_matter(tmp_path: Path) -> None:
+    assert checked(tmp_path, CODE + "# end\n") == [("same", 4), ("same", 10), ("unproven", 0)]
+
+
+def test_lines_that_moved_are_found_again_and_do_not_hold(tmp_path: Path) -> None:
+    assert checked(tmp_path, "# new\n" + CODE)[0] == ("moved", 5)
+
+
+def test_changed_lines_do_not_hold(tmp_path: Path) -> None:
+    assert checked(tmp_path, CODE.replace("first", "other").replace("second", "other")) == [
+        ("changed", 0),
+        ("changed", 0),
+        ("unproven", 0),
+    ]
+
+
+def test_a_deleted_file_is_missing(tmp_path: Path) -> None:
+    answer = last_answer(records(tmp_path, CITED[:1]))
+    assert answer is not None
+    with HostTree(tmp_path) as tree:
+        assert recheck(answer, tree) == [Rechecked("a.py", 4, 5, "read", "missing", 0)]
+
+
+def test_a_citation_never_leads_out_of_the_repository(tmp_path: Path) -> None:
+    write(tmp_path, "secret.txt", "x\n")
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    cited = [
+        {"path": path, "start_line": 1, "end_line": 1, "state": "read", "call_ids": []} for path in ("../secret.txt",)
+    ]
+    answer = last_answer(records(repo, cited))
+    assert answer is not None
+    with HostTree(repo) as tree:
+        assert [one.now for one in recheck(answer, tree)] == ["missing"]
+
+
+def test_the_last_answer_counts_and_later_turns_without_one_do_not(tmp_path: Path) -> None:
+    both = [*records(tmp_path, CITED[:1]), *records(tmp_path, CITED[1:2])]
+    both.append({**both[-1], "answer": None, "citations": CITED})
+    answer = last_answer(both)
+    assert answer is not None
+    assert answer.citations == (CITED[1],)
+    assert last_answer([]) is None
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a stored session about it."""
+    monkeypatch.setenv("CODEAGENT_HOME", str(tmp_path / "home"))
+    from codeagent import paths
+
+    repo = tmp_path / "repo"
+    write(repo, "a.py", CODE)
+    with Session.create(paths.state_dir()) as session:
+        session.journal.turn = 1
+        for event in events(repo.resolve(), CITED[:2]):
+            session.emit(event)
+    monkeypatch.chdir(repo)
+    return repo
+
+
+def test_the_command_exits_0_when_all_hold(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["recheck"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "a.py:4-5  holds\na.py:10  holds\n"
+    assert err == "2 of 2 citations hold\n"
+
+
+def test_the_command_exits_5_when_some_do_not(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(stored, "a.py", CODE.replace("first", "other"))
+    assert run(["recheck", "--json"]) == 5
+    out, err = capsys.readouterr()
+    given = json.loads(out)
+    assert len(given.pop("session_id")) > 4
+    assert given == {
+        "repo": str(stored.resolve()),
+        "held": 1,
+        "total": 2,
+        "citations": [
+            {
+                "path": "a.py",
+                "start_line": 4,
+                "end_line": 5,
+                "state": "read",
+                "now": "changed",
+                "line": 0,
+                "holds": False,
+            },
+            {
+                "path": "a.py",
+                "start_line": 10,
+                "end_line": 10,
+                "state": "read",
+                "now": "same",
+                "line": 10,
+                "holds": True,
+            },
+        ],
+    }
+    assert err == ""
+
+
+def test_another_checkout_can_be_looked_at(stored: Path, tmp_path: Path) -> None:
+    (tmp_path / "clone").mkdir()
+    assert run(["recheck", "--repo", str(tmp_path / "clone")]) == 5
+    assert run(["recheck", "--repo", str(tmp_path / "nonesuch")]) == 2

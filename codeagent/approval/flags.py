@@ -105,7 +105,7 @@ def _flag(program: Program, word: Word, waiting: list[Word]) -> list[tuple[str, 
         return [_long(known, word, waiting)]
     if word.glob is not None:
         raise Refused(f"the pattern {word.text} may become another option")
-    if known.get("-#") and word.text[1:].isascii() and word.text[1:].isdigit():
+    if "-#" in known and word.text[1:].isascii() and word.text[1:].isdigit():
         return [("-#", word.text[1:])]
     found: list[tuple[str, str]] = []
     letters = word.text[1:]

@@ -92,7 +92,7 @@ def _tag(parsed: Parsed) -> None:
         raise Refused(f"{parsed.operands[0].text} would be created")
 
 
-_COMMANDS: dict[str, Program] = {
+COMMANDS: dict[str, Program] = {
     "log": Program(_LOG, check=_formats),
     "show": Program(_LOG, check=_formats),
     "whatchanged": Program(_LOG, check=_formats),
@@ -191,7 +191,7 @@ def git(words: Sequence[Word]) -> None:
     command = name.text
     if command in _NESTED and waiting and waiting[0].text[:1] != "-":
         command = f"{command} {waiting.pop(0).text}"
-    program = _COMMANDS.get(command)
+    program = COMMANDS.get(command)
     if program is None:
         raise Refused(f"git {command} is not known to be read-only")
     try:

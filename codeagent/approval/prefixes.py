@@ -24,7 +24,8 @@ _NEVER = (
         "java jshell scala kotlin groovy clojure ghci runghc runhaskell ocaml erl elixir iex awk gawk mawk nawk sed "
         "ed ex vi vim nvim view emacs nano pico less more most man info su script eval source . trap alias function "
         "find fd fdfind rg ag ack tar bsdtar cpio zip unzip rsync ssh scp sftp telnet nc ncat socat curl wget docker "
-        "podman nerdctl kubectl make gmake bmake ninja cmake meson scons rake invoke just task tox nox npx pnpx bunx "
+        "podman nerdctl kubectl mvn mvnd gradle ant sbt bazel buck "
+        "make gmake bmake ninja cmake meson scons rake invoke just task tox nox npx pnpx bunx "
         "uvx pipx crontab at batch rm rmdir dd shred truncate kill pkill killall git-shell dotnet mono wine qemu "
         "m4 bc dc sqlite3 psql mysql redis-cli mongo".split()
     )

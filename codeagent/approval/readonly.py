@@ -211,9 +211,6 @@ _PROGRAMS: dict[str, Program] = {
         check=scripts.no_response_file,
     ),
     "size": Program("-ABdotx --format= --radix= --totals --common", check=scripts.no_response_file),
-    "zcat": Program(""),
-    "bzcat": Program(""),
-    "xzcat": Program(""),
 }
 
 
@@ -282,7 +279,8 @@ def require_read_only(command: Command) -> None:
         try:
             _judge(program, own, words)
         except Refused as refusal:
-            raise Refused(f"{name.text}: {refusal}") from None
+            told = str(refusal)
+            raise Refused(told if told.startswith(f"{name.text} ") else f"{name.text}: {told}") from None
 
 
 def _judge(program: Program | None, own: Callable[[Sequence[Word]], None] | None, words: Sequence[Word]) -> None:
@@ -290,3 +288,8 @@ def _judge(program: Program | None, own: Callable[[Sequence[Word]], None] | None
         own(words)
     elif program is not None:
         parse(program, words)
+
+
+def known_programs() -> set[str]:
+    """The names of all programs in the table."""
+    return {*_PROGRAMS, *_OWN_READERS, *_VERSIONS}

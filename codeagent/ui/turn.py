@@ -99,8 +99,10 @@ class Turn:
         """Round, tokens, the share that came from the cache, cost when known, time."""
         sent, cached = self.usage.get("input_tokens", 0), self.usage.get("cached_input_tokens", 0)
         share = f" ({100 * cached // sent}% cached)" if sent else ""
-        spent = f"{wording.tokens(sent)} tokens in{share}, {wording.tokens(self.usage.get('output_tokens', 0))} out"
-        parts = [f"round {self.round}", spent]
+        parts = [f"round {self.round}"]
+        if any(self.usage.values()):
+            out = wording.tokens(self.usage.get("output_tokens", 0))
+            parts.append(f"{wording.tokens(sent)} tokens in{share}, {out} out")
         if (cost := self.cost()) is not None:
             parts.append(f"cost {cost:.4f}")
         parts.append(wording.duration(now - self.started))

@@ -123,7 +123,8 @@ def test_ctrl_c_stops_the_turn_and_not_the_program(repo: Path, engine_host: str)
         assert "Loop: interrupted after 1 round" in chat.prompted()
         assert "Loop: answered after 1 round" in chat.say("second")
         chat.child.send("\x03")
-        assert "Ctrl-D or /exit ends the chat." in chat.prompted()
+        chat.child.expect_exact("Ctrl-D or /exit ends the chat.")
+        chat.prompted()
         chat.child.send("\x04")
         assert chat.leave() == 0
 
@@ -144,8 +145,9 @@ def test_what_a_person_allows_is_shown_can_be_taken_back_and_changes_the_copy_on
         assert "  none" in chat.say("/approvals revoke 1")
         assert "There is no approval number 7." in chat.say("/approvals revoke 7")
         assert not (repo / "new.txt").exists()
-        verified = chat.say("/verify test -e new.txt")
-        assert "Fix: verified" in verified or "Fix: not verified" in verified
+        passed = "Fix: verified (the command fails before the change and passes after it)"
+        assert passed in chat.say("/verify grep -rq two")
+        assert "Fix: verification failed" in chat.say("/verify grep -rq three")
         report = repo.parent / "report.html"
         assert f"Written: {report}" in chat.say(f"/save {report}")
         assert "make a file" in report.read_text()

@@ -97,7 +97,7 @@ def sync(channel: Calls, change: FileChange) -> Edit:
     """Brings one edit of the user's into the copy, unless the agent has changed the same file."""
     fields, _ = channel.call("sync", {}, _packed([change]))
     try:
-        return Edit(fields.get("state"))
+        return Edit(str(fields.get("state")))
     except ValueError:
         raise ToolError(ErrorKind.SANDBOX_FAILED, "the container gave an answer that makes no sense") from None
 
@@ -121,6 +121,7 @@ def host_edit(repo: Path, path: str) -> FileChange | None:
 
 def _packed(changes: Sequence[FileChange]) -> bytes:
     heads = [
-        [change.path, None if change.content is None else len(change.content), change.mode] for change in changes
+        [change.path, None if change.content is None else len(change.content), change.mode, change.mode_of]
+        for change in changes
     ]
     return json.dumps(heads).encode("ascii") + b"\n" + b"".join(change.content or b"" for change in changes)

@@ -115,11 +115,15 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """New content for one path in the private copy: bytes, or None to delete it. `mode` in octal, None keeps it."""
+    """New content for one path in the private copy: bytes, or None to delete it.
+
+    `mode` in octal; None keeps it, or takes that of the path `mode_of` (the file that is moved here).
+    """
 
     path: str
     content: bytes | None
     mode: int | None = None
+    mode_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class Files:
         return {}, json.dumps(found).encode("ascii") + b"\n" + patch
 
     def store(self, root: Root, _args: dict[str, Any], body: bytes) -> Reply:
-        """Body: JSON `[[path, size or null, mode or null], …]` on one line, then the contents in the same order."""
+        """Body: JSON `[[path, size or null, mode or null, mode_of or null], …]` on one line, then the contents."""
         with self._writing:
             Store(root.fd, self.tree().protection).apply(_changes(body))
         return {}, b""
@@ -140,9 +140,9 @@ class Files:
 def _changes(body: bytes) -> list[Change]:
     head, _, contents = body.partition(b"\n")
     changes, place = [], 0
-    for path, size, mode in json.loads(head):
+    for path, size, mode, mode_of in json.loads(head):
         content = None if size is None else contents[place : place + size]
-        changes.append(Change(path, content, mode))
+        changes.append(Change(path, content, mode, mode_of))
         place += size or 0
     return changes
 

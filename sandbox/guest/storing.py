@@ -20,11 +20,15 @@ READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """New content for one path; None deletes it. `mode` None keeps what is there (a new file gets 0o644)."""
+    """New content for one path; None deletes it.
+
+    `mode` None keeps what is there; a new file gets that of the path `mode_of`, or else 0o644.
+    """
 
     path: str
     content: bytes | None
-    mode: int | None
+    mode: int | None = None
+    mode_of: str | None = None
 
 
 @dataclass(slots=True)
@@ -82,11 +86,16 @@ class Store:
         if change.mode is not None and stat.S_ISLNK(change.mode):
             os.symlink(change.content or b"", name, dir_fd=folder)
             return
-        keeps = found is not None and stat.S_ISREG(found.st_mode)
-        mode = change.mode if change.mode is not None else stat.S_IMODE(found.st_mode) if keeps and found else 0o644
+        mode = change.mode if change.mode is not None else self._mode(change, found)
         with open(os.open(name, NEW_FLAGS, 0o600, dir_fd=folder), "wb") as file:
             file.write(change.content or b"")
             os.fchmod(file.fileno(), mode & 0o777)
+
+    def _mode(self, change: Change, found: os.stat_result | None) -> int:
+        if found is None and change.mode_of is not None:
+            with locate(self._root, change.mode_of) as place:
+                found = place.stat
+        return stat.S_IMODE(found.st_mode) if found is not None and stat.S_ISREG(found.st_mode) else 0o644
 
     def _parent(self, change: Change) -> tuple[int, bytes]:
         """The folder of the path, made where it is missing, and the last name."""

@@ -1,6 +1,6 @@
 """Runs the investigator on a folder, with tools that answer in the form of the real ones.
 
-Searches run for real, by the grep of this machine; `rg` is translated to it, so that no test depends on what is
+Searches run for real, by the grep of this machine; `rg` is translated to its -P, so that no test depends on what is
 installed, or it is missing when `without_rg` is set.
 """
 
@@ -108,7 +108,7 @@ class Machine:
         if command.startswith("rg "):
             if self.without_rg:
                 return "exit code 127, 2 ms\nsh: 1: rg: not found"
-            command = "grep -r -I -E --exclude-dir=.git " + command.removeprefix("rg ").replace("--no-heading ", "")
+            command = "grep -r -I -P --exclude-dir=.git " + command.removeprefix("rg ").replace("--no-heading ", "")
         run = subprocess.run(["sh", "-c", command], cwd=self.root, capture_output=True, text=True)
         return f"exit code {run.returncode}, 3 ms\n{run.stdout}{run.stderr}"
 

@@ -48,6 +48,10 @@ AROUND = (150, 350)
 
 _BUILT_IN = frozenset(name for kind in (str, bytes, dict, list, set, re.Pattern, re.Match) for name in dir(kind))
 """Methods of built-in types: a receiver of unknown type has them without any definition in the repository."""
+_JAVA_LANG = frozenset(
+    "String StringBuilder Object Class Integer Long Short Byte Double Float Boolean Character Number Math System"
+    " Thread Runnable Iterable Comparable CharSequence Enum Record Exception RuntimeException Throwable Error".split()
+)
 _SELF = frozenset(("", "this", "self", "cls", "super", "$this"))
 
 
@@ -293,6 +297,8 @@ class _Walk:
             if own:
                 return [self._reached(Visit(f, source), call, visit) for f in own]
         types = self._types_of(call, visit)
+        if types and all(is_library_type(source, name) for name in types):
+            return []
         if not self._searched(call.name, *types):
             return []
         hits = [
@@ -407,6 +413,14 @@ class _Walk:
         self.report.uses += sorted(
             uses, key=lambda hit: (is_test(hit.path), not language_of(hit.path), hit.path, hit.line)
         )
+
+
+def is_library_type(source: Source, name: str) -> bool:
+    """Whether a type of Java comes with it: imported from there, or there without an import."""
+    if source.language != "java":
+        return False
+    imported = re.search(rf"^import\s+(?:static\s+)?(\w+)[\w.]*\.{re.escape(name)}\s*;", source.clean, re.MULTILINE)
+    return imported.group(1) in ("java", "javax", "jakarta") if imported else name in _JAVA_LANG
 
 
 def imported_from(source: Source, name: str) -> str:

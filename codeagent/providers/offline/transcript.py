@@ -159,53 +159,46 @@ def _take_search(transcript: Transcript, command: str, output: ToolOutput) -> No
             transcript.cut = True
 
 
-# The commands that the investigator writes, and what it reads back from them.
+# The commands that the investigator writes, and what it reads back from them. Two forms of each: for ripgrep, and
+# for a grep of any kind, which has no \\b, \\s and \\w.
 
-_KINDS = (
-    "class|interface|enum|record|struct|trait|object|protocol|impl|type|typedef|namespace"
-    "|def|fn|func|function|fun|const|let|var"
-)
+_KINDS = "class|interface|enum|record|struct|trait|object|protocol|impl|type|def|fn|func|function|extends|implements"
 
 
 def definition_search(names: Sequence[str], without_rg: bool) -> str:
     """A command that finds where names are defined, and which types build on them."""
     any_name = "|".join(names)
-    return _search(
-        (
-            f"(^|[^A-Za-z0-9_.])({_KINDS})[[:space:]]+({any_name})([^A-Za-z0-9_]|$)",
-            f"(^|[^A-Za-z0-9_.>])({any_name})[[:space:]]*[(]",
-            f"(^|[^A-Za-z0-9_])({any_name})[[:space:]]*[:=][[:space:]]*(async|function|[(])",
-            f"(extends|implements|class|interface|record|impl)[[:space:](](.*[^A-Za-z0-9_])?({any_name})([^A-Za-z0-9_]|$)",
-        ),
-        without_rg,
-    )
+    if without_rg:
+        head = f"({_KINDS})[[:space:]](.*[^A-Za-z0-9_])?({any_name})([^A-Za-z0-9_]|$)"
+        function = rf"(^|[^.>A-Za-z0-9_])({any_name})[[:space:]]*(\(|[:=][[:space:]]*(async|function|\())"
+    else:
+        head = rf"\b({_KINDS})\b.*\b({any_name})\b"
+        function = rf"(^|[^.>\w])({any_name})\s*(\(|[:=]\s*(async|function|\())"
+    return _search(f"{head}|{function}", without_rg)
 
 
 def text_search(text: str, without_rg: bool, ignore_case: bool = False) -> str:
     """A command that finds every line that holds a word."""
-    return _search((f"(^|[^A-Za-z0-9_])({text})([^A-Za-z0-9_]|$)",), without_rg, ignore_case)
+    return _search(text, without_rg, "-w -i" if ignore_case else "-w")
 
 
 def raise_search(exception: str, without_rg: bool) -> str:
     """A command that finds where an exception is raised."""
-    return _search(
-        (f"(raise|throw|throw new|panic|Err)[[:space:](]+([A-Za-z0-9_.]*{exception})([^A-Za-z0-9_]|$)",), without_rg
-    )
+    return _search(rf"(raise|throw|new|panic|Err)[[:space:](]+([A-Za-z0-9_.]*\.)?({exception})\(?", without_rg)
 
 
-def _search(patterns: Sequence[str], without_rg: bool, ignore_case: bool = False) -> str:
-    flags = "-n -i" if ignore_case else "-n"
-    program = f"grep -r -I -E {flags} --exclude-dir=.git" if without_rg else f"rg {flags} --no-heading"
-    return " ".join([program, *(f"-e '{pattern}'" for pattern in patterns), "."])
+def _search(pattern: str, without_rg: bool, flags: str = "") -> str:
+    program = "grep -r -n -I -E --exclude-dir=.git" if without_rg else "rg -n --no-heading"
+    return " ".join(part for part in (program, flags, f"-e '{pattern}'", ".") if part)
 
 
 def names_in(command: str) -> list[str]:
     """The names that `definition_search` was made for."""
-    match = re.search(r"\[\^A-Za-z0-9_\.>\]\)\(([\w$|]+)\)\[\[:space:\]\]\*\[\(\]'", command)
+    match = re.search(r"\|\(\^\|\[\^\.>[^\]]*\]\)\(([\w$|]+)\)", command)
     return match.group(1).split("|") if match else []
 
 
 def texts_in(command: str) -> list[str]:
     """The text that `text_search` or `raise_search` was made for."""
-    match = re.search(r"[*+)]\((?:\[A-Za-z0-9_\.\]\*)?([\w$-]+)\)\(\[\^A-Za-z0-9_\]\|\$\)'", command)
+    match = re.search(r" -w (?:-i )?-e '([\w$-]+)'", command) or re.search(r"\)\?\(([\w$]+)\)\\\(\?'", command)
     return [match.group(1)] if match else []

@@ -1,0 +1,58 @@
+"""`codeagent diff`, as a process: the stored patch, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from codeagent.events import SessionStarted, TurnStarted
+from codeagent.session.store import Session
+
+PATCH = (
+    b"diff --git a/caf\xc3\xa9 b/caf\xc3\xa9\nindex 1..2 100644\n--- a/caf\xc3\xa9\n+++ b/caf\xc3\xa9\n"
+    b"@@ -1,2 +1,2 @@\n a\r\n-\xff\n+\x1b[2J\n"
+    b"diff --git a/b b/b\nnew file mode 100644\nindex 0..1\n"
+    b"GIT binary patch\nliteral 1\nIcmZPo000310RR91\n\nliteral 0\nHcmV?d00001\n\n"
+)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> str:
+    repo = tmp_path / "repo"
+    (repo / ".git").mkdir(parents=True)
+    with Session.create(tmp_path / "home") as made:
+        made.emit(SessionStarted(str(repo.resolve()), "m", "p", "i", "v"))
+        made.emit(TurnStarted("change it"))
+        made.save_diff(PATCH)
+    return made.id
+
+
+def diff(tmp_path: Path, *arguments: str) -> tuple[int, bytes, str]:
+    environment = {**os.environ, "CODEAGENT_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-c", "from codeagent.cli.main import main; main()", "diff", *arguments]
+    done = subprocess.run(command, cwd=tmp_path / "repo", capture_output=True, env=environment)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def test_the_stored_patch_is_printed_byte_for_byte(tmp_path: Path, session: str) -> None:
+    assert diff(tmp_path) == (0, PATCH, "")
+    assert diff(tmp_path, session[-5:]) == (0, PATCH, "")
+
+
+def test_stat_shows_one_line_a_path(tmp_path: Path, session: str) -> None:
+    assert diff(tmp_path, "--stat") == (0, "       +1 -1  café\n      binary  b\n".encode(), "")
+
+
+def test_a_session_that_changed_nothing_says_so(tmp_path: Path, session: str) -> None:
+    (tmp_path / "home/sessions" / session / "diff.patch").unlink()
+    assert diff(tmp_path) == (0, b"", f"codeagent: session {session} changed nothing\n")
+
+
+def test_an_unknown_session_is_a_usage_error(tmp_path: Path, session: str) -> None:
+    code, output, error = diff(tmp_path, "nothing-like-it")
+    assert (code, output) == (2, b"")
+    assert "There is no session" in error

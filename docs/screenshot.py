@@ -15,7 +15,7 @@ from pathlib import Path
 import pexpect
 import pyte
 
-COLUMNS, LINES = 100, 60
+COLUMNS, LINES = 100, 90
 WIDTH, HEIGHT, MARGIN = 8.4, 19, 18
 COLOURS = {
     "default": "#d7dae0",

@@ -47,7 +47,7 @@ def rendered(text: str, width: int, *, colour: bool) -> str:
         markup=False,
         emoji=False,
         highlight=False,
-        theme=Theme({"markdown.code": "bold cyan"}),  # rich's own has a black background, on white screens too
+        theme=Theme({"markdown.code": "cyan"}),  # rich's own has a black background, on white screens too
     )
     with console.capture() as capture:
         console.print(_markdown(inert(text)))

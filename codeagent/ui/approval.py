@@ -21,7 +21,7 @@ from codeagent.ui import streams
 from codeagent.ui.inert import cells, cut, inert_line, revealed
 from codeagent.ui.lookalikes import lookalikes
 
-GUARD_SECONDS = 0.3
+GUARD_SECONDS = 0.2
 """Nobody reads a question faster; keys that arrive earlier were meant for something else."""
 
 TRIES = 3
@@ -141,7 +141,7 @@ class Prompt:
         for line in self._choices(question):
             self._write(self._encodable(line) + "\n")
         for _ in range(TRIES):
-            match self._ask("[y/a/p/N/r/s]" if question.prefix else "[y/a/N/r/s]"):
+            match self._ask("[y/a/p/N/r/s]:" if question.prefix else "[y/a/N/r/s]:"):
                 case b"y":
                     return Answer("once")
                 case b"a":

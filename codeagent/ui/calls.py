@@ -24,6 +24,8 @@ class Call:
     started: float
     status: str = ""
     failed: bool = False
+    by_path: bool = False
+    """Whether the argument is a path, of which the end says more than the beginning."""
     seconds: float = 0.0
     size: int = 0
 
@@ -35,7 +37,7 @@ class Call:
 def call_of(record: Mapping[str, Any], now: float) -> Call:
     """From a `tool_call` record."""
     name = inert_line(str(record.get("name") or "(no name)"))
-    return Call(str(record.get("call_id")), name, argument_of(record), now)
+    return Call(str(record.get("call_id")), name, argument_of(record), now, by_path=name in ("read_file", "list_dir"))
 
 
 def finish(call: Call, record: Mapping[str, Any]) -> None:

@@ -103,7 +103,26 @@ def cut(text: str, width: int, mark: str = "…") -> str:
     return text
 
 
+def cut_start(text: str, width: int, mark: str = "…") -> str:
+    """As `cut`, but it is the beginning that is left out: the end of a path says more."""
+    if cells(text) <= width:
+        return text
+    room = width - cells(mark)
+    if room < 0:
+        return "." * max(width, 0)
+    used = 0
+    for at in range(len(text) - 1, -1, -1):
+        used += _cells_of(text[at])
+        if used > room:
+            return mark + text[at + 1 :]
+    return text
+
+
 def padded(text: str, width: int, mark: str = "…") -> str:
     """`text` in exactly `width` columns, cut or filled with spaces."""
-    fitting = cut(text, width, mark)
-    return fitting + " " * (width - cells(fitting))
+    return filled(cut(text, width, mark), width)
+
+
+def filled(text: str, width: int) -> str:
+    """`text`, which is not wider, filled with spaces to `width` columns."""
+    return text + " " * (width - cells(text))

@@ -18,7 +18,7 @@ from codeagent.settings import Price
 from codeagent.ui import wording
 from codeagent.ui.answer import print_answer
 from codeagent.ui.calls import Call, call_of, finish
-from codeagent.ui.inert import inert, inert_line, padded
+from codeagent.ui.inert import cut, cut_start, filled, inert, inert_line, padded
 from codeagent.ui.screen import Line, Screen
 from codeagent.ui.turn import Turn
 
@@ -115,9 +115,8 @@ class Terminal:
     # -- one method an event type ----------------------------------------------------------------
 
     def _on_session_started(self, record: Mapping[str, Any]) -> None:
-        facts = [str(record.get(name)) for name in ("repo", "provider", "model", "image")]
-        facts.append(f"session {record.get('session_id')}")
-        self._say([(inert_line(self._screen.dot.join(facts)), "dim")])
+        facts = dict.fromkeys(str(record.get(name)) for name in ("repo", "provider", "model", "image"))
+        self._say(*self._wrapped(self._screen.dot.join([*facts, f"session {record.get('session_id')}"])))
 
     def _on_session_resumed(self, record: Mapping[str, Any]) -> None:
         self._on_session_started(record)
@@ -253,8 +252,8 @@ class Terminal:
         passed = verification.get("status") == "passed"
         loop = wording.loop_line(outcome, int(record.get("rounds") or 0))
         ending: list[Line] = [
-            [(inert_line(loop), "" if outcome in ("answered", None) else "warn")],
-            [(inert_line(wording.fix_line(verification)), "good" if passed else "")],
+            [(inert_line(loop), "bold" if outcome in ("answered", None) else "warn")],
+            [(inert_line(wording.fix_line(verification)), "good" if passed else "bold")],
         ]
         if self._quiet:
             return lines + ending
@@ -295,7 +294,8 @@ class Terminal:
         name = f"  {padded(call.name, 11, self._screen.mark)} "
         status = status.ljust(_STATUS_WIDTH) if self._screen.width >= 79 else status
         room = self._screen.width - len(right) - len(status) - 2 - 14
-        argument = padded(call.argument, max(room, 4), self._screen.mark)
+        shorten = cut_start if call.by_path else cut
+        argument = filled(shorten(call.argument, max(room, 4), self._screen.mark), max(room, 4))
         return self._screen.fitted([(name, "name"), (argument, ""), (right, "dim"), ("  " + status, style)])
 
     def _output(self, text: str) -> list[Line]:

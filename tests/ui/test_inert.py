@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import wcswidth
 
-from codeagent.ui.inert import cells, cut, inert, inert_line, padded, revealed
+from codeagent.ui.inert import cells, cut, cut_start, inert, inert_line, padded, revealed
 
 # What a terminal acts on, or shows nothing for. Hypothesis picks from all of Unicode, and from these more often.
 ACTING = "\x00\x07\x08\r\x1b\x7f\x85\x9b\u00ad\u200b\u200e\u2028\u2029\u202e\u2066\ufeff\ufff9\U000e0041\udce9"
@@ -30,7 +30,11 @@ def test_making_text_inert_twice_changes_nothing_more(text: str) -> None:
     assert inert(inert(text)) == inert(text)
 
 
-@given(st.text(st.characters(categories=["L", "M", "N", "P", "S", "Zs"])))
+# Text can be hidden in these selectors; outside rare ideographs they serve nothing else.
+HIDING = "".join(map(chr, range(0xE0100, 0xE01F0)))
+
+
+@given(st.text(st.characters(categories=["L", "M", "N", "P", "S", "Zs"], exclude_characters=HIDING)))
 def test_printable_text_passes_byte_for_byte(text: str) -> None:
     assert inert(text) == text
 
@@ -40,6 +44,10 @@ def test_printable_text_passes_byte_for_byte(text: str) -> None:
 )
 def test_brackets_emoji_and_joined_words_stay(text: str) -> None:
     assert inert(text) == text
+
+
+def test_text_cannot_hide_in_variation_selectors() -> None:
+    assert inert("x\U000e0141") == "x\\U000e0141"
 
 
 def test_escapes_name_what_they_stand_for() -> None:
@@ -63,6 +71,7 @@ def test_widths_are_those_of_terminals(text: str) -> None:
 @given(st.text(st.sampled_from("aZ 9é你好ｗ한😀e\u0301")), st.integers(0, 30))
 def test_cut_and_padded_text_fits_exactly(text: str, width: int) -> None:
     assert cells(cut(text, width)) <= width
+    assert cells(cut_start(text, width)) <= width
     assert cells(padded(text, width)) == width
 
 
@@ -70,3 +79,6 @@ def test_cut_text_is_marked() -> None:
     assert cut("UserService.java", 8) == "UserSer…"
     assert cut("你好世界", 6) == "你好…"
     assert cut("short", 8) == "short"
+    assert cut_start("src/UserService.java", 12) == "…ervice.java"
+    assert cut_start("你好世界", 6) == "…世界"
+    assert cut_start("short", 8) == "short"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60.0
 DIAGNOSIS_SECONDS = 3.0
+REMOVE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +178,23 @@ def image_volumes(engine: Engine, image_id: str) -> tuple[str, ...]:
 
 
 def _remove(engine: Engine, identity: str) -> None:
+    """Removes a container, whatever its state, and waits until it is gone. Never raises."""
     import docker.errors
     import requests
 
-    # A removal that is under way already answers 409, one that is over 404.
-    with contextlib.suppress(docker.errors.DockerException, requests.RequestException):
-        engine.client.api.remove_container(identity, force=True, v=True)
+    until = time.monotonic() + REMOVE_SECONDS
+    with contextlib.suppress(docker.errors.NotFound, requests.RequestException):
+        while True:
+            try:
+                engine.client.api.remove_container(identity, force=True, v=True)
+                return
+            except docker.errors.NotFound:
+                raise
+            except docker.errors.DockerException:
+                # Mostly: the engine is removing it already, because its guest has ended.
+                if time.monotonic() > until:
+                    return
+                time.sleep(0.02)
 
 
 def reap_orphans(engine: Engine, here: Owner | None = None) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from guest import ids, processes, protocol, syscalls
 from guest.commands import Order
-from guest.supervisor import Filters, Job, supervise
+from guest.supervisor import Job, Walls, supervise
 
 MAX_MESSAGE = 256 * 1024
 
@@ -87,7 +87,7 @@ class _Nursery:
         self._owner = owner
         self._shell = find_shell(environment["PATH"])
         # 5.5 is the first kernel that can let an announced call go on.
-        self._filters = Filters.build(announce=_kernel() >= (5, 5))
+        self._walls = Walls.build(announce=_kernel() >= (5, 5))
         self._waiting: socket.socket | None = None
         self._children: set[int] = set()
         signal.signal(signal.SIGCHLD, lambda _number, _frame: _end_orphans(self._children))
@@ -154,7 +154,7 @@ class _Nursery:
             shell=self._shell,
             environment=self._environment,
             owner=self._owner,
-            filters=self._filters,
+            walls=self._walls,
             quota=order["quota"],
         )
 

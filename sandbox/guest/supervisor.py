@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from guest import ids, limits, processes, protocol, seccomp, syscalls
+from guest import ids, landlock, limits, processes, protocol, seccomp, syscalls
 from guest.environment import WORKSPACE
 from guest.limits import CHECK_SECONDS, Quota
 from guest.streams import Outlet, Streams
@@ -34,22 +34,26 @@ class Job:
     shell: str
     environment: dict[str, str]
     owner: ids.Owner
-    filters: Filters
+    walls: Walls
     quota: int | None = None
     """How many bytes the file system of the repository may fill up while the command runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
-    """The filter of a command with announcements, and the one without, for where there can be none."""
+class Walls:
+    """What is put around each command: Landlock's rules where there are any, and a filter of system calls.
 
+    There are two filters: one with announcements, and one without for where the kernel cannot announce.
+    """
+
+    rules: landlock.Ruleset | None
     announcing: syscalls.Filter | None
     plain: syscalls.Filter
 
     @classmethod
-    def build(cls, announce: bool) -> Filters:
+    def build(cls, announce: bool) -> Walls:
         announcing = syscalls.Filter(seccomp.program(notify=True)) if announce else None
-        return cls(announcing, syscalls.Filter(seccomp.program(notify=False)))
+        return cls(landlock.build(), announcing, syscalls.Filter(seccomp.program(notify=False)))
 
 
 @dataclass(slots=True)
@@ -274,7 +278,7 @@ def _become_command(job: Job, stdout: int, stderr: int, reporter: socket.socket)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         ids.become_command(job.owner)
         os.chdir(job.directory)
-        _install_filter(job.filters, reporter)
+        _build_walls(job.walls, reporter)
         os.execve(job.shell, [b"sh", b"-c", job.script], job.environment)  # noqa: S606 - sh is the shell
     except BaseException as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -282,15 +286,17 @@ def _become_command(job: Job, stdout: int, stderr: int, reporter: socket.socket)
     os._exit(127)
 
 
-def _install_filter(filters: Filters, reporter: socket.socket) -> None:
+def _build_walls(walls: Walls, reporter: socket.socket) -> None:
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-    if filters.announcing is not None:
+    if walls.rules is not None:
+        walls.rules.restrict()
+    if walls.announcing is not None:
         try:
-            listener = filters.announcing.install(listener=True)
+            listener = walls.announcing.install(listener=True)
         except OSError:
             pass  # an engine that allows filters but no listener: the order of the streams is then approximate
         else:
             socket.send_fds(reporter, [b"listener"], [listener])
             os.close(listener)
             return
-    filters.plain.install(listener=False)
+    walls.plain.install(listener=False)

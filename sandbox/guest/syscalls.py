@@ -31,6 +31,12 @@ def prctl(option: int, value: int = 0) -> int:
     return _checked(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), "prctl")
 
 
+def call(number: int, *arguments: int | bytes | None) -> int:
+    """Any system call, by its number on this machine; bytes are passed by their address. Raises OSError."""
+    wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    return _checked(_libc.syscall(ctypes.c_long(number), *wide), f"system call {number}")
+
+
 def drop_capabilities() -> None:
     """Clears the caller's permitted, effective and inheritable capabilities."""
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)

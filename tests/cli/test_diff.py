@@ -26,6 +26,7 @@ def session(tmp_path: Path) -> str:
     (repo / ".git").mkdir(parents=True)
     with Session.create(tmp_path / "home") as made:
         made.emit(SessionStarted(str(repo.resolve()), "m", "p", "i", "v"))
+        made.journal.turn = 1
         made.emit(TurnStarted("change it"))
         made.save_diff(PATCH)
     return made.id

@@ -3,11 +3,16 @@
 A signal may arrive between any two bytecodes. Raising there would tear the very code that keeps every call
 answered and every event stored, so the handler raises inside a `waiting()` section and otherwise leaves a
 mark that the next section finds. Sections are where time is spent: an inference, a tool run, a prompt.
+
+Inside a section an interval timer ticks. The system gives a signal to any thread, and where several come at once
+often to another one than the main thread, which then sleeps on in its system call, handlers unrun. A tick wakes it.
 """
 
 from __future__ import annotations
 
+import math
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -16,6 +21,7 @@ from typing import Any
 from codeagent.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+TICK_SECONDS = 0.2
 
 
 class DeadlinePassed(BaseException):
@@ -28,12 +34,13 @@ class Interrupts:
     def __init__(self) -> None:
         self._pending = False
         self._waiting = False
+        self._deadline = math.inf  # of the section, on the monotonic clock
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
         for number in SIGNALS:
             self._before[number] = signal.signal(number, self._received)
-        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._expired)
+        self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._ticked)
         return self
 
     def __exit__(
@@ -49,8 +56,8 @@ class Interrupts:
             self._waiting = False  # one exception a section: its clean-up is not torn by a second signal
             raise Interrupted
 
-    def _expired(self, _number: int, _frame: FrameType | None) -> None:
-        if self._waiting:
+    def _ticked(self, _number: int, _frame: FrameType | None) -> None:
+        if self._waiting and time.monotonic() >= self._deadline:
             self._waiting = False
             raise DeadlinePassed
 
@@ -70,13 +77,15 @@ class Interrupts:
             raise Interrupted
         if seconds is not None and seconds <= 0:
             raise DeadlinePassed
-        timed = seconds is not None and signal.SIGALRM in self._before
+        ticking = signal.SIGALRM in self._before
+        self._deadline = math.inf if seconds is None else time.monotonic() + seconds
         self._waiting = True
         try:
-            if timed and seconds is not None:
-                signal.setitimer(signal.ITIMER_REAL, seconds)
+            if ticking:
+                first = TICK_SECONDS if seconds is None else min(seconds, TICK_SECONDS)
+                signal.setitimer(signal.ITIMER_REAL, first, TICK_SECONDS)
             yield
         finally:
             self._waiting = False
-            if timed:
+            if ticking:
                 signal.setitimer(signal.ITIMER_REAL, 0)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 
 import pytest
@@ -61,3 +64,32 @@ def test_the_handlers_that_stood_before_stand_again() -> None:
     with Interrupts():
         pass
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_two_signals_at_once_are_heard_although_another_thread_takes_them() -> None:
+    script = """
+        import os, socket, threading
+        from codeagent.agent.interrupts import Interrupts
+        from codeagent.errors import Interrupted
+        here, there = socket.socketpair()
+        for _ in range(3):
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        with Interrupts() as interrupts:
+            try:
+                with interrupts.waiting():
+                    print("waiting", flush=True)
+                    here.recv(1)
+            except Interrupted:
+                os._exit(130)
+    """
+    for _ in range(10):
+        process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"waiting\n"
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(timeout=5) == 130
+        finally:
+            process.kill()
+            process.communicate()

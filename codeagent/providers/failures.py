@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from time import time
 from typing import Any
@@ -112,6 +111,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             return max(0.0, float(value or "") / unit)
         except ValueError:
             continue
+    from email.utils import parsedate_to_datetime  # seldom needed, and slow to import
+
     try:
         return max(0.0, parsedate_to_datetime(plain or "").timestamp() - time())
     except (ValueError, TypeError, OverflowError):

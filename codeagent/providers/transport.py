@@ -6,7 +6,6 @@ grow with what is done to its items on the way. Neither is imported before it is
 
 from __future__ import annotations
 
-import gc
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -116,9 +115,10 @@ class SdkTransport:
 
     @cached_property
     def _client(self) -> openai.OpenAI:
-        sdk = _openai()
+        import openai
+
         url = urlsplit(self._base_url)
-        client: openai.OpenAI = sdk.OpenAI(
+        client: openai.OpenAI = openai.OpenAI(
             base_url=urlunsplit(url._replace(query="")),
             api_key=self._settings.api_key or _NO_KEY,
             max_retries=0,
@@ -200,18 +200,6 @@ class PlainTransport:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise _no_answer(error, self._settings) from error
         return Body(response, self._settings.idle_timeout_seconds)
-
-
-def _openai() -> Any:
-    # The import makes hundreds of thousands of lasting objects; looking for garbage among them takes a tenth of it.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        import openai
-    finally:
-        if collecting:
-            gc.enable()
-    return openai
 
 
 def _timeout(idle_seconds: float) -> httpx2.Timeout:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+PAUSE_SECONDS = 0.2
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -27,14 +29,20 @@ def timed(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def side_by_side(rounds: int, *actions: Callable[[], object]) -> list[list[float]]:
-    """The times of each action in seconds, taken in turn; one untimed round comes first."""
+def side_by_side(rounds: int, *actions: Callable[[], object], block: int = 1) -> list[list[float]]:
+    """The times of each action in seconds: `block` of the one, `block` of the next, and so on, `rounds` times.
+
+    Everything runs once untimed first. What an engine has to clear up after a `docker exec` still costs time when it
+    has returned, so blocks are followed by a pause.
+    """
     for action in actions:
         action()
     times: list[list[float]] = [[] for _ in actions]
     for _ in range(rounds):
         for column, action in zip(times, actions, strict=True):
-            column.append(timed(action))
+            if block > 1:
+                time.sleep(PAUSE_SECONDS)
+            column += [timed(action) for _ in range(block)]
     return times
 
 

@@ -22,7 +22,8 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.sandbox import open_sandbox
 from codeagent.settings import SandboxSettings
 
-ROUNDS = 100
+ROUNDS = 10
+BLOCK = 20
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ def read_file(engine: Engine) -> Row:
             ROUNDS,
             lambda: each.call("read_file", path="small.py", start_line=None, end_line=None),
             lambda: each.exec("cat", "/workspace/small.py"),
+            block=BLOCK,
         )
     ratio = median(theirs) / median(ours)
     return Row(
@@ -112,7 +114,7 @@ def read_file(engine: Engine) -> Row:
 
 def run_true(engine: Engine) -> Row:
     with stack(engine) as each:
-        ours, theirs = side_by_side(ROUNDS, lambda: _run(each, "true"), lambda: each.exec("true"))
+        ours, theirs = side_by_side(ROUNDS, lambda: _run(each, "true"), lambda: each.exec("true"), block=BLOCK)
     ratio = median(theirs) / median(ours)
     return Row(
         2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ examples:
   codeagent sandbox build                 make or fetch what a session needs, ahead of time
   codeagent sandbox build --install       on a bare Debian or Ubuntu, as root: install and start an engine first
   codeagent sandbox status --json
+  codeagent sandbox shell --repo ~/src/shop
   codeagent sandbox clean --dry-run
 """
 
@@ -25,16 +27,19 @@ Parser = argparse.ArgumentParser
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    parser = _parser(subparsers, "sandbox", "build, show and clean the sandbox")
+    parser = _parser(subparsers, "sandbox", "build, show, open and clean the sandbox")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     build = _parser(actions, "build", "make the image and the toolbox ready")
     build.add_argument("--install", action="store_true", help="install and start a private engine where none answers")
     status = _parser(actions, "status", "the engine, and codeagent's images, containers and volumes on it")
     status.add_argument("--json", action="store_true", help="one JSON object")
+    shell = _parser(actions, "shell", "a shell for you in the sandbox that a session would get")
+    shell.add_argument("--repo", metavar="PATH", type=Path, help="the repository (default: the git work tree here)")
     clean = _parser(actions, "clean", "remove what has no living owner, after showing it")
     clean.add_argument("--dry-run", action="store_true", help="only show it")
-    build.add_argument("--image", metavar="IMAGE", help="the container image (default: codeagent-sandbox)")
-    for action in (build, status, clean):
+    for action in (build, shell):
+        action.add_argument("--image", metavar="IMAGE", help="the container image (default: codeagent-sandbox)")
+    for action in (build, status, shell, clean):
         action.add_argument("--docker-host", metavar="URL", help="the container engine to use")
         action.add_argument(
             "--config", metavar="FILE", type=Path, help="read this configuration instead of the user's"
@@ -55,7 +60,12 @@ def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str
 
 
 def run(args: argparse.Namespace) -> int:
-    action: Callable[[argparse.Namespace], int] = {"build": _build, "status": _status, "clean": _clean}[args.action]
+    action: Callable[[argparse.Namespace], int] = {
+        "build": _build,
+        "status": _status,
+        "shell": _shell,
+        "clean": _clean,
+    }[args.action]
     return action(args)
 
 
@@ -74,12 +84,10 @@ def _build(args: argparse.Namespace) -> int:
     settings = _settings(args)
     with Terminal(None, sys.stderr) as terminal:
         engine = connect_or_install(settings.docker_host, args.install, terminal.note)
-        try:
+        with contextlib.closing(engine):
             found = image.ensure(engine, settings.image, terminal.steps)
             box = toolbox.ensure(engine, terminal.steps)
             terminal.steps("", 0, 0)
-        finally:
-            engine.close()
     print(f"image    {found.reference}\ntoolbox  {box.volume}\nengine   {engine.host}")
     return 0
 
@@ -93,11 +101,9 @@ def _status(args: argparse.Namespace) -> int:
 
     settings = _settings(args)
     engine = connect(settings.docker_host)
-    try:
+    with contextlib.closing(engine):
         found = image.find(engine, settings.image)
         held = holdings(engine)
-    finally:
-        engine.close()
     facts = {
         "host": engine.host,
         "found_by": engine.found_by,
@@ -126,7 +132,7 @@ def _clean(args: argparse.Namespace) -> int:
     from codeagent.sandbox.inventory import holdings, remove
 
     engine = connect(_settings(args).docker_host)
-    try:
+    with contextlib.closing(engine):
         needless = [one for one in holdings(engine) if one.needless]
         if not needless:
             print("Nothing to remove: everything has a living owner.")
@@ -135,8 +141,6 @@ def _clean(args: argparse.Namespace) -> int:
         if args.dry_run:
             return 0
         kept = [(one, reason) for one in needless if (reason := remove(engine, one))]
-    finally:
-        engine.close()
     for one, reason in kept:
         print(f"{one.kind} {one.name} stays: {reason}", file=sys.stderr)
     freed = sum(one.size or 0 for one in needless) - sum(one.size or 0 for one, _ in kept)
@@ -161,3 +165,31 @@ def _size(count: int | None) -> str:
         if count >= factor:
             return f"{count / factor:.1f} {unit}"
     return f"{count} B"
+
+
+def _shell(args: argparse.Namespace) -> int:
+    """Opens the session's sandbox without a session: nothing is recorded, nothing is written."""
+    import os
+    import secrets
+    import tempfile
+
+    from codeagent.cli.repository import repository
+    from codeagent.errors import UsageError
+    from codeagent.sandbox import image, toolbox
+    from codeagent.sandbox.engine import connect
+    from codeagent.sandbox.sandbox import open_sandbox
+    from codeagent.sandbox.shell import run_shell
+    from codeagent.ui.terminal import Terminal
+
+    if not (os.isatty(0) and os.isatty(1)):
+        raise UsageError("A shell needs a terminal.", "Run it where stdin and stdout are one.")
+    repo, settings = repository(args.repo), _settings(args)
+    session_id = f"shell-{secrets.token_hex(4)}"
+    engine = connect(settings.docker_host)
+    with contextlib.closing(engine), tempfile.TemporaryDirectory(prefix="codeagent-shell-") as folder:
+        with Terminal(None, sys.stderr) as terminal:
+            found = image.ensure(engine, settings.image, terminal.steps)
+            box = toolbox.ensure(engine, terminal.steps)
+            terminal.steps("", 0, 0)
+        with open_sandbox(engine, found, box, repo, settings, session_id, Path(folder)) as sandbox:
+            return run_shell(sandbox, engine, session_id, box, os.environ.get("TERM", "dumb"))

@@ -86,6 +86,10 @@ def test_a_name_may_begin_inside_a_text_without_spaces() -> None:
         ("`a.py:19` calls `other()`", ""),
         ("a.py:19, 20: `x = 1`", ""),
         ("a.py:19 in `f`", ""),
+        ("when `a` (a.py:19), `b` (a.py:20)", ""),
+        ("when `a` (a.py:19) or `b` (a.py:20)", ""),
+        ("`a` (a.py:19) `b` (a.py:20)", ""),
+        ("(a.py:19): `return null`", "return null"),
     ],
 )
 def test_a_quote_stands_right_behind_its_place(text: str, quote: str) -> None:

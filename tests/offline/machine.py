@@ -1,7 +1,7 @@
 """Runs the investigator on a folder, with tools that answer in the form of the real ones.
 
 Searches run for real, by the grep of this machine; `rg` is translated to its -P, so that no test depends on what is
-installed, or it is missing when `without_rg` is set.
+installed, or it is missing when `without_rg` is set; `busybox` is a grep with few options.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Machine:
 
     root: Path
     without_rg: bool = False
+    busybox: bool = False
     denied: tuple[str, ...] = ()
     commands: list[str] = field(default_factory=list)
 
@@ -105,12 +106,16 @@ class Machine:
         self.commands.append(command)
         if any(word in command for word in self.denied):
             raise ToolError(ErrorKind.DENIED, "the user denied this command")
+        if self.busybox and ("--exclude-dir" in command or "-I" in command.split()):
+            return (
+                "[exit code 2; 0.01 s; cwd /workspace]\ngrep: unrecognized option '--exclude-dir=.git'\nUsage: grep"
+            )
         if command.startswith("rg "):
             if self.without_rg:
-                return "exit code 127, 2 ms\nsh: 1: rg: not found"
+                return "[exit code 127; 0.01 s; cwd /workspace]\nsh: 1: rg: not found"
             command = "grep -r -I -P --exclude-dir=.git " + command.removeprefix("rg ").replace("--no-heading ", "")
         run = subprocess.run(["sh", "-c", command], cwd=self.root, capture_output=True, text=True)
-        return f"exit code {run.returncode}, 3 ms\n{run.stdout}{run.stderr}"
+        return f"[exit code {run.returncode}; 0.01 s; cwd /workspace]\n{run.stdout}{run.stderr}"
 
 
 def repository(root: Path, files: Mapping[str, str]) -> Path:

@@ -55,6 +55,23 @@ def test_a_machine_without_ripgrep_is_searched_with_grep() -> None:
     assert [command.split()[0] for command in machine.commands[:2]] == ["rg", "grep"]
 
 
+def test_a_grep_of_few_options_will_do(tmp_path: Path) -> None:
+    root = repository(tmp_path, {**PYTHON, ".git/logs/x.py": "def power_for():\n    return None\n"})
+    machine = Machine(root, without_rg=True, busybox=True)
+    found = machine.ask("where is power_for")
+    assert found.citations == ["robot/motor.py:2", "robot/arm.py:14"]
+    assert "Some calls failed" not in found.answer
+
+
+def test_a_search_that_failed_is_told(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "nonesuch", without_rg=True)
+    machine.list_dir = lambda _: ""  # type: ignore[method-assign, assignment]
+    machine.run_command = lambda _: "[exit code 127; 0 s; cwd /workspace]\nsh: not found"  # type: ignore[method-assign, assignment]
+    found = machine.ask("where is power_for")
+    assert "Some calls failed and their part is missing: `grep -r -n …`: exit code 127" in found.answer
+    assert found.rounds <= 4
+
+
 JAVA = {
     "src/shop/Basket.java": """package shop;
 

@@ -144,7 +144,7 @@ def compose(question: Question, report: Report, transcript: Transcript, out_of_b
         calls = ", ".join(f"`{name}` ({place})" for name, place in list(report.not_followed.items())[:6])
         lines.append(words.not_followed.format(calls=calls))
     if transcript.failures:
-        lines.append(words.failed.format(calls=", ".join(transcript.failures[:4])))
+        lines.append(words.failed.format(calls=", ".join(list(transcript.failures)[:4])))
     if transcript.cut:
         lines.append(words.cut)
     if out_of_budget:

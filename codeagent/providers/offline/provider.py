@@ -74,11 +74,11 @@ def _calls(question: Question, report: Report, transcript: Transcript) -> list[t
         calls.append(("list_dir", {"path": ".", "depth": 2, "offset": 0}))
     if needs.names:
         names = list(needs.names)[:MAX_NAMES]
-        calls.append(_command(transcripts.definition_search(names, transcript.without_rg)))
+        calls.append(_command(transcripts.definition_search(names, transcript.search)))
     for text in needs.texts:
-        calls.append(_command(transcripts.text_search(text, transcript.without_rg, bool(question.words))))
+        calls.append(_command(transcripts.text_search(text, transcript.search, bool(question.words))))
     for exception in needs.exceptions:
-        calls.append(_command(transcripts.raise_search(exception, transcript.without_rg)))
+        calls.append(_command(transcripts.raise_search(exception, transcript.search)))
     reads: dict[str, tuple[int | None, int | None]] = {}
     for path, start, end in needs.reads:
         reads.setdefault(path, (start, end))  # one part of a file a round: the next may make another part needless

@@ -44,7 +44,7 @@ class File:
 @dataclass(slots=True)
 class Transcript:
     """`searched` are the names whose definitions were looked for, `sought` the plain texts, `renamed` the close
-    matches of paths that do not exist; `without_rg` tells that the image has no ripgrep."""
+    matches of paths that do not exist; `search` is the first of SEARCHES that the image has."""
 
     question: str = ""
     rounds: int = 0
@@ -54,8 +54,8 @@ class Transcript:
     sought: set[str] = field(default_factory=set)
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
-    failures: list[str] = field(default_factory=list)
-    without_rg: bool = False
+    failures: dict[str, None] = field(default_factory=dict)
+    search: int = 0
     cut: bool = False
     listed: bool = False
 
@@ -141,11 +141,13 @@ def _close_matches(path: str, text: str) -> tuple[str, ...]:
 
 
 def _take_search(transcript: Transcript, command: str, output: ToolOutput) -> None:
-    if output.error_kind is not None:
-        transcript.failures.append(f"{command}: {output.error_kind}")
-    if command.startswith("rg ") and re.search(r"\bexit (?:code |status )?127\b|rg: not found", output.text):
-        transcript.without_rg = True
+    failure = _failure(output)
+    used = next((at for at, program in enumerate(SEARCHES) if command.startswith(program)), len(SEARCHES))
+    if failure and used + 1 < len(SEARCHES) and _lacking(failure, output.text):
+        transcript.search = max(transcript.search, used + 1)  # to be asked again, of the next one
         return
+    if failure:
+        transcript.failures.setdefault(f"`{' '.join(command.split()[:3])} …`: {failure}")
     names = names_in(command)
     transcript.searched.update(names)
     if not names:
@@ -153,43 +155,63 @@ def _take_search(transcript: Transcript, command: str, output: ToolOutput) -> No
     seen = {(hit.path, hit.line) for hit in transcript.hits}
     for line in output.text.split("\n"):
         match = _HIT.match(line)
-        if match and (match.group(1), int(match.group(2))) not in seen:
+        if match is None:
+            transcript.cut |= re.search(r"\b(?:left out|omitted)\b", line) is not None
+        elif (match.group(1), int(match.group(2))) not in seen and not match.group(1).startswith(".git/"):
             transcript.hits.append(Hit(match.group(1), int(match.group(2)), match.group(3)))
-        elif re.search(r"\b(?:left out|omitted|cut)\b", line) and not match:
-            transcript.cut = True
 
 
-# The commands that the investigator writes, and what it reads back from them. Two forms of each: for ripgrep, and
-# for a grep of any kind, which has no \\b, \\s and \\w.
+def _failure(output: ToolOutput) -> str:
+    """Why a search says nothing; empty when it was carried out. Programs that search exit with 1 for no match."""
+    if output.error_kind is not None:
+        return output.error_kind
+    code = re.search(r"\bexit code (\d+)\b", output.text.partition("\n")[0])
+    failed = (
+        code is not None and int(code.group(1)) > 1 and not re.search(r"^(?:\./)?[^:\n]+:\d+:", output.text, re.M)
+    )
+    return f"exit code {code.group(1)}" if code and failed else ""
+
+
+def _lacking(failure: str, text: str) -> bool:
+    """Whether the image lacks the program, or one of its options."""
+    return (
+        failure in ("exit code 126", "exit code 127")
+        or re.search(r"(?:unrecognized|invalid|unknown) option", text) is not None
+    )
+
+
+# The commands that the investigator writes, and what it reads back from them. Patterns have two forms: for ripgrep,
+# and for a grep of any kind, which need not know \\b, \\s and \\w.
+
+SEARCHES = ("rg -n --no-heading", "grep -r -n -I -E --exclude-dir=.git", "grep -r -n -E")
 
 _KINDS = "class|interface|enum|record|struct|trait|object|protocol|impl|type|def|fn|func|function|extends|implements"
 
 
-def definition_search(names: Sequence[str], without_rg: bool) -> str:
+def definition_search(names: Sequence[str], search: int) -> str:
     """A command that finds where names are defined, and which types build on them."""
     any_name = "|".join(names)
-    if without_rg:
+    if search:
         head = f"({_KINDS})[[:space:]](.*[^A-Za-z0-9_])?({any_name})([^A-Za-z0-9_]|$)"
         function = rf"(^|[^.>A-Za-z0-9_])({any_name})[[:space:]]*(\(|[:=][[:space:]]*(async|function|\())"
     else:
         head = rf"\b({_KINDS})\b.*\b({any_name})\b"
         function = rf"(^|[^.>\w])({any_name})\s*(\(|[:=]\s*(async|function|\())"
-    return _search(f"{head}|{function}", without_rg)
+    return _search(f"{head}|{function}", search)
 
 
-def text_search(text: str, without_rg: bool, ignore_case: bool = False) -> str:
+def text_search(text: str, search: int, ignore_case: bool = False) -> str:
     """A command that finds every line that holds a word."""
-    return _search(text, without_rg, "-w -i" if ignore_case else "-w")
+    return _search(text, search, "-w -i" if ignore_case else "-w")
 
 
-def raise_search(exception: str, without_rg: bool) -> str:
+def raise_search(exception: str, search: int) -> str:
     """A command that finds where an exception is raised."""
-    return _search(rf"(raise|throw|new|panic|Err)[[:space:](]+([A-Za-z0-9_.]*\.)?({exception})\(?", without_rg)
+    return _search(rf"(raise|throw|new|panic|Err)[[:space:](]+([A-Za-z0-9_.]*\.)?({exception})\(?", search)
 
 
-def _search(pattern: str, without_rg: bool, flags: str = "") -> str:
-    program = "grep -r -n -I -E --exclude-dir=.git" if without_rg else "rg -n --no-heading"
-    return " ".join(part for part in (program, flags, f"-e '{pattern}'", ".") if part)
+def _search(pattern: str, search: int, flags: str = "") -> str:
+    return " ".join(part for part in (SEARCHES[search], flags, f"-e '{pattern}'", ".") if part)
 
 
 def names_in(command: str) -> list[str]:

@@ -332,8 +332,11 @@ SCRIPTS = st.recursive(
 )
 
 
-def plant(root: Path) -> None:
-    """A small repository with files worth harming and programs that leave a mark when anything starts them."""
+def plant(root: Path, seen_as: str = "") -> None:
+    """A small repository with files worth harming and programs that leave a mark when anything starts them.
+
+    `seen_as` is the tree's path where the commands will run, when it is not `root`.
+    """
     (root / "src").mkdir(parents=True)
     (root / "bin").mkdir()
     for name in ("a.txt", "b.txt", "src/c.py", "-rf", "opts"):
@@ -342,7 +345,7 @@ def plant(root: Path) -> None:
     (root / "opts").write_text("--plugin=./x\n")
     for name in CANARIES:
         canary = root / name
-        canary.write_text(f"#!/bin/sh\n: > '{root}/ran-{canary.name}'\n")
+        canary.write_text(f"#!/bin/sh\n: > '{seen_as or root}/ran-{canary.name}'\n")
         canary.chmod(0o755)
     environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
     for words in (

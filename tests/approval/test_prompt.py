@@ -16,7 +16,7 @@ import pyte
 import pytest
 
 ASK_ONCE = Path(__file__).parent / "ask_once.py"
-READY = r"\[y/a/(p/)?N/r/s\] "
+READY = r"\[y/a/(p/)?N/r/s\]: "
 GUARD = 0.2
 
 
@@ -102,7 +102,7 @@ def test_shows_the_command_its_size_class_reason_directory_and_where_it_runs(sit
         "class ask: rm is not known to be read-only",
         "in /workspace/src: the private copy, which it may change",
         "y once   a always exactly this   n no   r no, with a reason   s stop",
-        "[y/a/N/r/s] y",
+        "[y/a/N/r/s]: y",
     ]
     assert "\x1b" not in person.seen
 

@@ -52,6 +52,7 @@ class Program:
             "CODEAGENT_HOME": str(home / "codeagent"),
             "DOCKER_HOST": engine.host,
             "LANG": "C.UTF-8",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             **environ,
         }
 

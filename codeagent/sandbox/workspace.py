@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from codeagent.errors import SandboxError
 from codeagent.paths import cache_dir
 from codeagent.sandbox import copying, files, git, protected
 from codeagent.sandbox.channel import Channel
@@ -97,6 +98,12 @@ class RepositoryLayout:
         return View(mounts, environment=git.environment(self.git, writable=writable))
 
     def _masks(self, top: str) -> list[Mount]:
+        if self.found.unmaskable:
+            raise SandboxError(
+                f"The protected file {self.found.unmaskable[0]!a} cannot be masked: its name is not text, and "
+                "no engine can mount over it.",
+                "Rename it, or move it out of the repository.",
+            )
         return protected.mounts(self.found, git.written(self.generated, ""), top)
 
     def _git_texts(self, *, copy: bool) -> tuple[dict[str, str], list[str]]:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from guest.matches import close_matches
 from guest.operations import Refusal, Reply
-from guest.places import decoded, locate, refusal_of
+from guest.places import decoded, refusal_of
 from guest.quoting import quoted
+from guest.reading import found, protected
 from guest.tree import Level, Tree
 
 PAGE = 1_000
@@ -148,10 +148,10 @@ def list_dir(tree: Tree, path: str, depth: int, offset: int) -> Reply:
         raise Refusal("invalid_arguments", f"the depth must be between 1 and {MAX_DEPTH}")
     if offset < 0:
         raise Refusal("invalid_arguments", "the offset must not be negative")
-    with locate(tree.root, path, lambda folder, where, name: close_matches(tree, folder, where, name)) as place:
-        for protected in (*place.via, place.path):
-            if tree.protection.covers(protected, is_folder=True):
-                raise Refusal("protected_path", f"{quoted(protected)} is protected: it is empty for every tool")
+    with found(tree, path) as place:
+        for hidden in (*place.via, place.path):
+            if tree.protection.covers(hidden, is_folder=True):
+                raise protected(hidden)
         if not place.is_folder:
             raise Refusal("not_a_directory", f"{quoted(place.path)} is not a folder; read_file shows a file's lines")
     try:

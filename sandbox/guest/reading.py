@@ -11,7 +11,7 @@ from guest.encodings import UTF8, Encoding, detect
 from guest.matches import close_matches
 from guest.operations import Refusal, Reply
 from guest.pages import PageReader
-from guest.places import Place, decoded, locate, refusal_of
+from guest.places import Place, components, decoded, encoded, locate, refusal_of
 from guest.quoting import quoted
 from guest.signatures import ALWAYS_BINARY, kind_of
 from guest.tree import Tree, stamp
@@ -75,7 +75,7 @@ def sized(count: int) -> str:
 
 def _place(tree: Tree, path: str) -> Place:
     """The regular file that `path` names, protected ones refused."""
-    place = locate(tree.root, path, lambda folder, where, name: close_matches(tree, folder, where, name))
+    place = found(tree, path)
     try:
         _check_protected(tree, place)
         _check_regular(place)
@@ -85,12 +85,25 @@ def _place(tree: Tree, path: str) -> Place:
     return place
 
 
+def found(tree: Tree, path: str) -> Place:
+    """What a path names. What is missing in a protected folder is refused as protected: the folder is masked."""
+    try:
+        return locate(tree.root, path, lambda folder, where, name: close_matches(tree, folder, where, name))
+    except Refusal as refused:
+        names = components(encoded(path)) if refused.kind == "file_not_found" else []
+        if names and b".." not in names and tree.protection.covers(b"/".join(names)):
+            raise protected(b"/".join(names)) from None
+        raise
+
+
+def protected(path: bytes) -> Refusal:
+    return Refusal("protected_path", f"{quoted(path)} is protected: it may hold secrets, and is empty for every tool")
+
+
 def _check_protected(tree: Tree, place: Place) -> None:
     for path in (*place.via, place.path):
         if tree.protection.covers(path):
-            raise Refusal(
-                "protected_path", f"{quoted(path)} is protected: it may hold secrets, and is empty for every tool"
-            )
+            raise protected(path)
 
 
 def _check_regular(place: Place) -> None:

@@ -257,7 +257,8 @@ class Terminal:
         ]
         if self._quiet:
             return lines + ending
-        lines.extend(piece for line in cited for piece in self._wrapped(line))
+        found = [*cited, *wording.evidence_lines(record)]
+        lines.extend(piece for line in found for piece in self._wrapped(line))
         hints = wording.next_lines(outcome, str(record.get("session_id")), changed=self._changed, cited=bool(cited))
         said = [piece for line in (footer, *hints) for piece in self._wrapped(line)]
         return [*lines, *ending, *said]

@@ -109,6 +109,36 @@ def citation_lines(citations: Sequence[Mapping[str, Any]]) -> list[str]:
     return [first, *doubtful]
 
 
+_LIMITS = {
+    "not_found": "not found",
+    "denied": "denied",
+    "timeout": "timed out",
+    "cut_output": "output was cut",
+    "cut_listing": "listing was cut",
+    "cut_file": "shown in part",
+}
+_SHOWN_LIMITS = 5
+
+
+def evidence_lines(record: Mapping[str, Any]) -> list[str]:
+    """What an answer does not rest on: no citation at all, claims without a record, what was not seen."""
+    lines = []
+    if record.get("outcome") == Outcome.ANSWERED and not record.get("citations"):
+        lines.append("No evidence cited.")
+    for sentence in record.get("unsupported") or ():
+        lines.append(f"Unsupported claim (no recorded run shows it): {sentence}")
+    limits = [limit for limit in record.get("limits") or () if isinstance(limit, Mapping)]
+    if limits:
+        lines.append(f"What limited the answer ({counted(len(limits), 'call')}):")
+        for limit in limits[:_SHOWN_LIMITS]:
+            kind = str(limit.get("kind"))
+            lines.append(f"  {_LIMITS.get(kind, kind)}: {limit.get('subject')}")
+        if len(limits) > _SHOWN_LIMITS:
+            more = len(limits) - _SHOWN_LIMITS
+            lines.append(f"  and {more} more: codeagent sessions show {record.get('session_id')}")
+    return lines
+
+
 def place(citation: Mapping[str, Any]) -> str:
     """`path:line` or `path:start-end`."""
     start, end = citation.get("start_line"), citation.get("end_line")

@@ -88,3 +88,24 @@ def test_durations(seconds: float, text: str) -> None:
 )
 def test_sizes(count: int, text: str) -> None:
     assert wording.size(count) == text
+
+
+def test_what_an_answer_does_not_rest_on_is_said() -> None:
+    record = {
+        "outcome": "answered",
+        "session_id": "s",
+        "citations": [],
+        "unsupported": ["All tests pass."],
+        "limits": [{"kind": "denied", "call_id": f"c{n}", "subject": f"make {n}"} for n in range(6)],
+    }
+    assert wording.evidence_lines(record) == [
+        "No evidence cited.",
+        "Unsupported claim (no recorded run shows it): All tests pass.",
+        "What limited the answer (6 calls):",
+        *(f"  denied: make {n}" for n in range(5)),
+        "  and 1 more: codeagent sessions show s",
+    ]
+
+
+def test_an_answer_that_was_cut_short_is_not_blamed_for_missing_citations() -> None:
+    assert wording.evidence_lines({"outcome": "truncated", "citations": []}) == []

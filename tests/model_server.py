@@ -93,7 +93,7 @@ class ModelServer:
         self._prefix = prefix
         self._rules = tuple(rules)
         self._rejections = rejections
-        self._models = None if models is None else set(models)
+        self.models = None if models is None else list(models)
         self._key = key
         self._earlier: dict[tuple[str, str], Received] = {}
         self._lock = threading.Lock()
@@ -177,7 +177,7 @@ class ModelServer:
             message = f"Incorrect API key provided: {keys[0][:7]}***"
             return Status(401, {}, {"error": {"message": message, "code": "invalid_api_key", "type": "auth"}})
         model = received.body.get("model")
-        if self._models is not None and model not in self._models:
+        if self.models is not None and model not in self.models:
             error = {"message": f"The model `{model}` does not exist", "code": "model_not_found"}
             return Status(404, {}, {"type": "error", "error": {**error, "type": "not_found_error"}})
         wrong = rejection(received.api, received.body, received.headers, self.memory)
@@ -233,6 +233,14 @@ class _Connection(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: the test reads `server.requests`."""
+
+    def do_GET(self) -> None:
+        models = self.server_of.models
+        if self.path.endswith("/models") and models is not None:
+            content = json.dumps({"object": "list", "data": [{"id": name, "object": "model"} for name in models]})
+            self._plain(200, content.encode(), {"content-type": "application/json"})
+        else:
+            self._error(Status(404, {}, {"error": {"message": "Not Found"}}))
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))

@@ -13,9 +13,10 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from codeagent.conversation import Json, ToolCall, adopted, text_of
+from codeagent.errors import ModelError
 from codeagent.inference import Inference, Progress, Request, RetryNotice
 from codeagent.providers.encoding import Shown
-from codeagent.providers.explain import explained
+from codeagent.providers.explain import explained, host
 from codeagent.providers.failures import Failure, Kind, final, of_event
 from codeagent.providers.retry import Patience
 from codeagent.providers.sse import EventStream
@@ -67,6 +68,10 @@ class Dialect(Protocol):
         """What will be done differently next time, or nothing when the refusal teaches nothing new."""
 
 
+Speak = Callable[[ProviderSettings], Dialect]
+"""Makes the dialect for one provider and model."""
+
+
 class Adapter:
     """A Provider (see `codeagent.inference`) for one dialect over one transport; closed by `with`."""
 
@@ -74,14 +79,15 @@ class Adapter:
         self,
         settings: ProviderSettings,
         window: int,
-        dialect: Dialect,
+        speak: Speak,
         transport: Transport,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._settings = settings
         self._sleep = sleep
         self._window = window
-        self._dialect = dialect
+        self._speak = speak
+        self._dialect = speak(settings)
         self._transport = transport
         self._reached = False
 
@@ -95,6 +101,7 @@ class Adapter:
 
     @property
     def model(self) -> str:
+        """Empty until the first request when none was named."""
         return self._settings.model
 
     @property
@@ -135,7 +142,27 @@ class Adapter:
                 progress(RetryNotice(patience.attempts + lessons, failure.message, round(wait * 1000)))
                 self._sleep(wait)
 
+    def _find_model(self) -> None:
+        """Where no model was named: the only one that the server has."""
+        try:
+            listed = self._transport.get("/models").get("data")
+        except Failure as failure:
+            if failure.kind is not Kind.STATUS or final(failure):
+                raise
+            listed = None  # a server that does not list its model hardly reads its name
+        names = [str(each["id"]) for each in listed or () if isinstance(each, dict) and each.get("id")]
+        if len(names) > 1:
+            some = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+            raise ModelError(
+                f"{host(self._settings)} has several models: {some}.",
+                f"Choose one with --model, or set `model` in [providers.{self._settings.name}].",
+            )
+        self._settings = replace(self._settings, model=names[0] if names else "default")
+        self._dialect = self._speak(self._settings)
+
     def _exchange(self, request: Request, progress: Progress) -> Inference:
+        if not self._settings.model:
+            self._find_model()
         with self._transport.post(self._dialect.path, self._dialect.body(request)) as body:
             self._reached = True
             show = Shown(progress)

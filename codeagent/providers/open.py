@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import urlsplit
 
 from codeagent.errors import UsageError
-from codeagent.providers.adapter import Adapter, Dialect
+from codeagent.providers.adapter import Adapter, Speak
 from codeagent.providers.explain import base_url
 from codeagent.providers.options import Options, read_options
 from codeagent.providers.transport import PlainTransport, SdkTransport, Transport
@@ -19,7 +20,8 @@ def open_provider(settings: ProviderSettings, sleep: Callable[[float], None] = t
     """A provider for one conversation, for the APIs `responses`, `chat` and `messages`.
 
     Imports no SDK and opens no connection before `warm_up` or the first `infer`. `sleep` is how it waits between
-    attempts. Raises UsageError for settings that no request could be made from.
+    attempts. Without a model in the settings, the server is asked for its only one before the first request.
+    Raises UsageError for settings that no request could be made from.
     """
     url = base_url(settings)
     if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
@@ -27,34 +29,29 @@ def open_provider(settings: ProviderSettings, sleep: Callable[[float], None] = t
             f"base_url of [providers.{settings.name}] is not an http(s) URL: {url!r}.",
             "Give it like https://host/v1.",
         )
-    if not settings.model:
-        raise UsageError(
-            f"No model is set for the provider {settings.name}.",
-            f"Give --model NAME, or set `model` in [providers.{settings.name}].",
-        )
     options = read_options(settings.options, settings.name)
     window = settings.context_window or context_window(settings.model, settings.base_url)
-    dialect, transport = _spoken(settings, options, url)
-    return Adapter(settings, window, dialect, transport, sleep)
+    speak, transport = _spoken(settings, options, url)
+    return Adapter(settings, window, speak, transport, sleep)
 
 
-def _spoken(settings: ProviderSettings, options: Options, url: str) -> tuple[Dialect, Transport]:
-    """The dialect and what carries it; only the module that is needed is imported."""
+def _spoken(settings: ProviderSettings, options: Options, url: str) -> tuple[Speak, Transport]:
+    """What makes the dialect, and what carries it; only the module that is needed is imported."""
     match settings.api:
         case "responses":
             from codeagent.providers.responses import Responses
 
-            return Responses(settings, options), SdkTransport(settings, options, url)
+            return partial(Responses, options=options), SdkTransport(settings, options, url)
         case "chat":
             from codeagent.providers.chat import Chat
 
-            return Chat(settings, options), SdkTransport(settings, options, url)
+            return partial(Chat, options=options), SdkTransport(settings, options, url)
         case "messages":
             from codeagent.providers.messages import Messages, headers
 
             # The API's own SDK adds the version's folder by itself, so its users leave it out of the base URL.
             root = url.rstrip("/")
             root = root if root.endswith("/v1") else f"{root}/v1"
-            return Messages(settings, options), PlainTransport(settings, root, headers(settings, options))
+            return partial(Messages, options=options), PlainTransport(settings, root, headers(settings, options))
         case _:
             raise UsageError(f"The api {settings.api!r} is not spoken over a network.", "Use --model offline for it.")

@@ -9,11 +9,13 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
+from codeagent.conversation import Json
 from codeagent.providers.failures import Failure, Kind, of_status
 from codeagent.providers.options import Options
 from codeagent.settings import ProviderSettings
@@ -33,6 +35,9 @@ class Transport(Protocol):
         """Imports and builds what the first `post` needs; half a second, done once."""
 
     def post(self, path: str, body: bytes) -> Body: ...
+
+    def get(self, path: str) -> Json:
+        """A JSON object from the server. Raises Failure."""
 
     def close(self) -> None:
         """Closes what was opened; nothing when nothing was."""
@@ -131,23 +136,31 @@ class SdkTransport:
         return client
 
     def post(self, path: str, body: bytes) -> Body:
-        client = self._client
+        with self._failures():
+            response = self._client.post(
+                path, cast_to=_response_type(), content=body, options={"headers": self._headers()}, stream=True
+            )
+        return Body(response, self._settings.idle_timeout_seconds)
+
+    def get(self, path: str) -> Json:
+        with self._failures():
+            response = self._client.get(path, cast_to=_response_type(), options={"headers": self._headers()})
+        return _object(response)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Exceptions of the SDK as Failure."""
         import httpx2
         import openai
 
         try:
-            response = client.post(
-                path, cast_to=httpx2.Response, content=body, options={"headers": self._headers()}, stream=True
-            )
+            yield
         except openai.APIStatusError as error:
             raise of_status(error.status_code, error.response.headers, error.response.text) from error
-        except openai.APITimeoutError as error:
-            raise _no_answer(error.__cause__ or error, self._settings) from error
-        except openai.APIConnectionError as error:
+        except openai.APIConnectionError as error:  # a timeout is one, too
             raise _no_answer(error.__cause__ or error, self._settings) from error
         except httpx2.HTTPError as error:  # while the body of an error status was read
             raise Failure(Kind.CUT, f"the connection was cut: {_cause(error)}") from error
-        return Body(response, self._settings.idle_timeout_seconds)
 
     def _headers(self) -> dict[str, Any]:
         import openai
@@ -188,18 +201,42 @@ class PlainTransport:
         return httpx2.Client(timeout=_timeout(self._settings.idle_timeout_seconds), follow_redirects=True)
 
     def post(self, path: str, body: bytes) -> Body:
-        client = self._client
+        return Body(self._send("POST", path, body), self._settings.idle_timeout_seconds)
+
+    def get(self, path: str) -> Json:
+        response = self._send("GET", path, None)
+        with Body(response, self._settings.idle_timeout_seconds):
+            response.read()
+            return _object(response)
+
+    def _send(self, method: str, path: str, body: bytes | None) -> httpx2.Response:
         import httpx2
 
         try:
-            request = client.build_request("POST", self._base_url + path, content=body, headers=self._headers)
-            response = client.send(request, stream=True)
+            request = self._client.build_request(method, self._base_url + path, content=body, headers=self._headers)
+            response = self._client.send(request, stream=True)
             if response.status_code >= 400:
                 response.read()
                 raise of_status(response.status_code, response.headers, response.text)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise _no_answer(error, self._settings) from error
-        return Body(response, self._settings.idle_timeout_seconds)
+        return response
+
+
+def _response_type() -> type[httpx2.Response]:
+    import httpx2
+
+    return httpx2.Response
+
+
+def _object(response: httpx2.Response) -> Json:
+    try:
+        content = response.json()
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise Failure(Kind.FOREIGN, " ".join(response.text.split())[:200])
+    return content
 
 
 def _timeout(idle_seconds: float) -> httpx2.Timeout:

@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 from codeagent.conversation import AssistantMessage, Reasoning, ToolCall, ToolOutput, UserMessage, text_of
-from codeagent.errors import ErrorKind
+from codeagent.errors import ErrorKind, ModelError
 from codeagent.inference import Finish, Usage
 from tests.model_script import Scripted
 from tests.model_server import ModelServer, call, cut, raw_sse, refusal, reply, status, text, thought
@@ -262,3 +262,27 @@ def test_stored_output_gives_the_same_items_again(api: str) -> None:
             module = import_module(f"codeagent.providers.{api}_items")
             assert module.items_of("tested", "m-1", stored) == inference.items
             talk.answer()
+
+
+def test_where_no_model_is_named_the_server_s_only_one_is_used(api: str) -> None:
+    with ModelServer([ROUND, reply("ok")], models=["only"]) as server:
+        talk = Talk(server, api, model="")
+        first = talk.ask("Why?")
+        assert talk.provider.model == "only"
+        assert {item.source.model for item in first.items if item.source} == {"only"}  # type: ignore[union-attr]
+        talk.answer()
+        talk.infer()
+
+
+def test_a_server_that_lists_no_models_is_asked_without_knowing(api: str) -> None:
+    with ModelServer([reply("ok")]) as server:
+        assert text_of(Talk(server, api, model="").ask("Why?").items) == "ok"
+
+
+def test_of_several_models_the_user_must_choose(api: str) -> None:
+    with (
+        ModelServer(models=["a", "b"]) as server,
+        pytest.raises(ModelError, match="has several models: a, b") as raised,
+    ):
+        Talk(server, api, model="").ask("Why?")
+    assert "--model" in raised.value.remedy

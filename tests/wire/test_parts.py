@@ -212,11 +212,6 @@ def test_a_base_url_that_is_none_is_a_usage_error(url: str) -> None:
         open_provider(ProviderSettings("p", "chat", "m", base_url=url))
 
 
-def test_a_provider_without_a_model_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="No model"):
-        open_provider(ProviderSettings("p", "chat", base_url="http://127.0.0.1:1/v1"))
-
-
 def test_the_window_is_configured_known_or_careful() -> None:
     opened = open_provider(ProviderSettings("p", "chat", "m", base_url="http://127.0.0.1:1/v1", context_window=5))
     assert opened.context_window == 5

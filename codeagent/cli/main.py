@@ -71,7 +71,9 @@ def run(argv: Sequence[str]) -> int:
         if getattr(args, "verbose", False):
             import traceback
 
-            traceback.print_exc()
+            from codeagent.ui.inert import inert
+
+            print(inert(traceback.format_exc()), end="", file=sys.stderr)
         report(error)
         return getattr(args, "usage_exit_code", error.exit_code) if error.exit_code == 2 else error.exit_code
     except (KeyboardInterrupt, Interrupted):

@@ -83,3 +83,11 @@ def test_showing_creates_nothing(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "CODEAGENT_HOME": str(home)}
     subprocess.run([PROGRAM, "config", "show"], env=env, check=True, capture_output=True)
     assert not home.exists()
+
+
+def test_a_stack_trace_does_not_act_on_the_terminal_either(tmp_path: Path) -> None:
+    ran = show(tmp_path, "--verbose", config='provider = "\\u001b[31m[/INST]"\n')
+    assert ran.returncode == 2
+    assert "Traceback" in ran.stderr
+    assert "There is no provider `\\x1b[31m[/INST]`." in ran.stderr
+    assert [one for one in ran.stderr if not one.isprintable() and one != "\n"] == []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.evidence.citations import Citation, Mention, State, looks_like_file, mentions
-from codeagent.evidence.ledger import Ledger, Line
+from codeagent.evidence.ledger import Ledger, Line, joined
 from codeagent.evidence.lines import differing, lines_of, sha256
 
 MIN_QUOTE = 6
@@ -131,7 +131,7 @@ class Checker:
         shift = sum((i2 - i1) - (j2 - j1) for i1, i2, j1, j2 in blocks if j2 <= start - 1)
         now = self._ledger.at(path, version.sha256)
         original = self._ledger.at(path, baseline.sha256) if baseline is not None else {}
-        merged = {number - shift: line for number, line in original.items()} | now
+        merged = joined({number - shift: line for number, line in original.items()}, now)
         if _covers(merged, start, end) and all(
             merged[number].text == version.lines[number - 1] for number in range(start, end + 1)
         ):

@@ -72,7 +72,7 @@ class Freshness:
             return  # made in the private copy, or of a size that is not compared
         content, signature = found
         now = sha256(content)
-        if same_content(content_hash, now) or has_copy:
+        if same_content(content_hash, now) or (has_copy and known is None):
             self._seen[path] = _Seen(now, _settled(signature), _hashed(lines_of(content)))
         elif known is None:
             # It changed between the tool's reading and this one: the next check says so.

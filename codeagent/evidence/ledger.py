@@ -88,9 +88,7 @@ class Ledger:
         found: dict[int, Line] = {}
         for known, lines in self._shown.get(path, {}).items():
             if same_content(known, sha256):
-                for number, line in lines.items():
-                    calls = found[number].call_ids if number in found else ()
-                    found[number] = Line(line.text, tuple(dict.fromkeys((*calls, *line.call_ids))))
+                found = joined(found, lines)
         return found
 
     def versions(self, path: str) -> list[dict[int, Line]]:
@@ -107,6 +105,16 @@ class Ledger:
         for lines in self._shown.get(path, {}).values():
             found.update(lines)
         return found
+
+
+def joined(first: Mapping[int, Line], second: Mapping[int, Line]) -> dict[int, Line]:
+    """The lines of both; where both have one, the second's text and the calls of both when the texts agree."""
+    result = dict(first)
+    for number, line in second.items():
+        before = result.get(number)
+        calls = before.call_ids if before is not None and before.text == line.text else ()
+        result[number] = Line(line.text, tuple(dict.fromkeys((*calls, *line.call_ids))))
+    return result
 
 
 def same_content(known: str, sha256: str) -> bool:

@@ -188,6 +188,15 @@ def test_the_agents_own_writes_are_no_change(tmp_path: Path) -> None:
     copied.session.evidence.close()
 
 
+def test_reading_ones_own_version_does_not_hide_a_change_on_the_host(tmp_path: Path) -> None:
+    copied = Copied(tmp_path)
+    write(copied.copy, "a.py", "# mine\n" + CODE)
+    write(copied.repo, "a.py", CODE + "# yours\n")
+    copied.session.read("a.py")
+    assert "conflict" in copied.session.evidence.notes()[0]
+    copied.session.evidence.close()
+
+
 def test_both_sides_changing_one_file_is_a_named_conflict(tmp_path: Path) -> None:
     copied = Copied(tmp_path)
     write(copied.copy, "a.py", "# mine\n" + CODE)

@@ -1,10 +1,13 @@
 """Runs turns of a stored session in this process: the real loop, journal and provider, over a real socket.
 
-Only the tools are stand-ins, so that a hundred kills cost no containers: `look` answers at once, `act` takes a while.
+Only the tools are stand-ins, so that a hundred kills cost no containers: `look` answers at once, `act` takes a
+while, `stop` interrupts the turn.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from threading import Event as Flag
 
@@ -31,9 +34,11 @@ SCHEMA = {
 }
 
 
-def tool(name: str, seconds: float, text: str = "line\n" * 20) -> Tool:
+def tool(name: str, seconds: float, text: str = "line\n" * 20, signals: signal.Signals | None = None) -> Tool:
     def prepare(call: ToolCall) -> Action:
         def run(cancel: Flag, _seconds_left: float) -> ToolResult:
+            if signals is not None:
+                os.kill(os.getpid(), signals)
             cancel.wait(seconds)
             return ToolResult(f"{name} {call.arguments} done\n{text}")
 
@@ -46,6 +51,7 @@ TOOLS = {
     "look": tool("look", 0.0),
     "look_long": tool("look_long", 0.0, "some line of code that was read\n" * 150),
     "act": tool("act", 0.01),
+    "stop": tool("stop", 0.3, signals=signal.SIGINT),
 }
 
 

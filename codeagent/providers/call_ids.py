@@ -24,8 +24,9 @@ class CallIds:
     def __call__(self, call_id: str) -> str:
         mapped = self._mapped.get(call_id)
         if mapped is None:
-            mapped = self._mapped[call_id] = self._map(call_id)
+            mapped = self._map(call_id)
             self._taken.add(mapped)
+            self._mapped[call_id] = mapped
         return mapped
 
     def _map(self, call_id: str) -> str:

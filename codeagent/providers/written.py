@@ -20,19 +20,17 @@ class Written:
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
-        self._items: list[Item] = []
-        self._parts: list[bytes] = []
+        self._known: tuple[list[Item], list[bytes]] = ([], [])
 
     def __call__(self, items: Sequence[Item]) -> list[bytes]:
-        known = len(self._items)
-        if known > len(items) or not all(map(is_, self._items, items)):
-            self.forget()
-            known = 0
-        self._parts += self._encode(items, known)
-        self._items += items[known:]
-        return self._parts
+        known, parts = self._known
+        if len(known) > len(items) or not all(map(is_, known, items)):
+            known, parts = [], []
+        new = self._encode(items, len(known))
+        # One assignment: an interruption leaves either what was known before or all of what is known now.
+        self._known = (list(items), parts + new)
+        return self._known[1]
 
     def forget(self) -> None:
         """The form has changed: everything is encoded again."""
-        self._items = []
-        self._parts = []
+        self._known = ([], [])

@@ -243,7 +243,11 @@ class _Connection(BaseHTTPRequestHandler):
             self._error(Status(404, {}, {"error": {"message": "Not Found"}}))
 
     def do_POST(self) -> None:
-        raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+        length = int(self.headers.get("content-length", 0))
+        raw = self.rfile.read(length)
+        if len(raw) < length:  # whoever asked was killed half-way through
+            self.close_connection = True
+            return
         ends: dict[str, Api] = {"/responses": "responses", "/chat/completions": "chat", "/messages": "messages"}
         path = self.path.split("?")[0]
         api = next((api for end, api in ends.items() if path.endswith(end)), None)

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from codeagent.ui.inert import inert
 from codeagent.ui.report import render_html
 from codeagent.ui.report.cited import cited_lines
+from codeagent.ui.report.story import read_story
 from tests.ui.records import HOSTILE, SERVICE, Recorder, answered_session, citation, hostile_session
 
 ALLOWED_TAGS = set(
@@ -126,3 +127,13 @@ def test_lines_are_found_in_numbered_and_in_searched_output() -> None:
         (7, "seven: 7"),
         (8, "eight"),
     ]
+
+
+def test_a_response_takes_the_time_since_what_was_before_it_ended() -> None:
+    log = Recorder(step=100)
+    log.start("q")
+    log.call("c1", "run_command", command="sleep 1")
+    log.output("c1", "[exit code 0; 1 s; cwd /workspace]", 1000)
+    log.respond("x")
+    rows = {row.title: (row.at, row.took) for row in read_story(log.records).rows}
+    assert rows == {"question": (0, 0), "run_command": (100, 1000), "model response": (300, 100)}

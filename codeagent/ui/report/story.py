@@ -72,6 +72,7 @@ class _Reader:
         self._story = Story()
         self._calls: dict[str, Row] = {}
         self._first: datetime | None = None
+        self._latest = 0
         self._embedded = 0
 
     def read(self, records: Iterable[Record]) -> Story:
@@ -79,6 +80,7 @@ class _Reader:
             read = getattr(self, f"_on_{record.get('type')}", None)
             if read is not None:
                 read(record)
+                self._latest = self._at(record)
         return self._story
 
     def _row(self, record: Record, kind: str, title: str, detail: str = "", **more: Any) -> Row:
@@ -100,7 +102,7 @@ class _Reader:
             self._first = self._first or moment
             return max(round((moment - self._first).total_seconds() * 1000), 0)
         except (ValueError, TypeError):
-            return self._story.rows[-1].at if self._story.rows else 0
+            return self._latest
 
     def _body(self, row: Row, label: str, text: object) -> None:
         if text in (None, ""):
@@ -113,7 +115,6 @@ class _Reader:
         row.bodies.append((label, shown))
 
     def _on_session_started(self, record: Record) -> None:
-        self._at(record)
         self._story.session = record
 
     def _on_session_resumed(self, record: Record) -> None:
@@ -123,6 +124,8 @@ class _Reader:
 
     def _on_turn_started(self, record: Record) -> None:
         message = str(record.get("message") or "")
+        if not self._story.turns:
+            self._first = None  # the clock of the page starts with the first turn, not with an image build before it
         self._story.turns.append(StoryTurn(_whole(record.get("turn")), message, str(record.get("time") or "")))
         self._body(self._row(record, "message", "question", message), "question", message)
 
@@ -135,7 +138,8 @@ class _Reader:
         row.status = inert_line(
             str(record.get("status")) if whole else f"{record.get('status')}: {record.get('finish')}"
         )
-        row.took = row.at - self._story.rows[-2].at if len(self._story.rows) > 1 else 0
+        # A response is recorded when it is whole; the request left when what stands before it was over.
+        row.took = max(row.at - self._latest, 0)
         self._body(row, "text", record.get("text"))
 
     def _on_tool_call(self, record: Record) -> None:

@@ -182,7 +182,7 @@ def _junit(text: str) -> TestCount | None:
     if "started" in counts:
         run = counts["started"]
         return TestCount("junit", run, counts.get("failed", 0), counts.get("skipped", 0), run == 0)
-    four = _last(r"^(?:OK \((\d+) tests?\)|Tests run: (\d+),  Failures: (\d+))$", text)
+    four = _last(r"^(?:OK \((\d+) tests?\)|Tests run: (\d+), +Failures: (\d+))$", text)
     if four is None:
         return None
     run = int(four[1] or four[2])

@@ -62,7 +62,7 @@ def run_baseline(check: Check, cancel: Flag) -> Baseline:
             "the command is a pipeline, whose exit code is its last part's and not the tests'; give it without `|`",
         )
     try:
-        run = _run(check, "before", 1, (), cancel)
+        run = _run(check, "before", 1, lambda _sandbox: [], cancel)
     except (SandboxError, ToolError) as error:
         return Baseline(VerificationStatus.NOT_RUN, f"it could not be run: {_sentence(error)}")
     passed = int(run.exit_code == 0)
@@ -90,22 +90,31 @@ def verify(check: Check, baseline: Baseline, diff: Diff, cancel: Flag) -> Verifi
 
 def _runs_with(check: Check, patches: Sequence[FilePatch], cancel: Flag) -> tuple[list[str], list[CheckRun]]:
     """The guarded paths that the change touches, and the runs with the rest of it."""
-    with check.fresh() as sandbox:
-        touched = guarded(patches, check.command, lambda folder: _kind(sandbox, folder))
-    allowed = [patch for patch in patches if not set(patch.paths) & set(touched)]
-    return touched, [_run(check, "after", number, allowed, cancel) for number in range(1, check.repeat + 1)]
+    touched: list[str] = []
+
+    def change(sandbox: Sandbox) -> list[FileChange]:
+        touched[:] = guarded(patches, check.command, lambda folder: _kind(sandbox, folder))
+        allowed = [patch for patch in patches if not set(patch.paths) & set(touched)]
+        return [each for patch in allowed for each in changes_of(patch, sandbox)]
+
+    runs = [_run(check, "after", number, change, cancel) for number in range(1, check.repeat + 1)]
+    return touched, runs
 
 
 def _run(
-    check: Check, side: Literal["before", "after"], number: int, patches: Sequence[FilePatch], cancel: Flag
+    check: Check,
+    side: Literal["before", "after"],
+    number: int,
+    change: Callable[[Sandbox], list[FileChange]],
+    cancel: Flag,
 ) -> CheckRun:
     """One run in a container that nothing else has used."""
     check.steps(_PROGRESS[side], number - 1, check.repeat if side == "after" else 1)
     run_id = f"verification-{side}-{number}"
     try:
         with check.fresh() as sandbox:
-            if patches:
-                sandbox.store([change for patch in patches for change in changes_of(patch, sandbox)])
+            if changes := change(sandbox):
+                sandbox.store(changes)
             result = sandbox.run(
                 Command(run_id, check.command, timeout_seconds=check.timeout_seconds, writable=True), cancel
             )

@@ -1,0 +1,145 @@
+"""`fix` end to end: a scripted model changes the private copy, the program verifies, the repository stays as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.toolbox import Toolbox
+from tests.docker.codeagent_cli import Program, Ran
+from tests.fixtures_expected import CASES, Case
+from tests.model_server import ModelServer, call, reply, text
+
+
+@pytest.fixture
+def program(tmp_path: Path, engine: Engine, toolbox: Toolbox) -> Iterator[Program]:
+    yield Program(tmp_path, engine)
+
+
+def tree_hash(repo: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(repo.rglob("*")):
+        digest.update(str(path.relative_to(repo)).encode() + str(path.lstat().st_mode).encode())
+        if path.is_file() and not path.is_symlink():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def fix(program: Program, repo: Path, check: str, patch: str, *flags: str, claim: str = "All tests pass now.") -> Ran:
+    script = [reply(call("apply_patch", {"patch": patch}, call_id="p1")), reply(text(claim))]
+    with ModelServer(script) as server:
+        argv = (
+            "fix",
+            "repair it",
+            "--repo",
+            str(repo),
+            "--verify",
+            check,
+            "--approve",
+            "contained",
+            "--json",
+            *flags,
+        )
+        return program.run(*argv, server=server, timeout=240)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_right_patch_is_verified_and_the_repository_untouched(program: Program, case: Case) -> None:
+    before = tree_hash(case.root)
+    ran = fix(program, case.root, case.check, case.right_patch.read_text())
+    assert (ran.code, ran.end["outcome"], ran.end["verification"]["status"]) == (0, "answered", "passed")
+    (verified,) = ran.of("verification")
+    assert (verified["before"]["exit_code"] != 0, verified["after"]["exit_code"], verified["tests_modified"]) == (
+        True,
+        0,
+        [],
+    )
+    (changed,) = ran.of("workspace_changed")
+    assert changed["paths"] and tree_hash(case.root) == before
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_wrong_patch_fails_whatever_the_model_says(program: Program, case: Case) -> None:
+    ran = fix(program, case.root, case.check, case.wrong_patch.read_text(), claim="Verified: all tests pass.")
+    assert (ran.code, ran.end["outcome"], ran.end["verification"]["status"]) == (5, "answered", "failed")
+    assert ran.end["unsupported"] == ["Verified: all tests pass."]
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    folder = tmp_path / "repo"
+    folder.mkdir()
+    (folder / "calc.py").write_text("def half(n):\n    return n // 3\n")
+    (folder / "test_calc.py").write_text("from calc import half\n\n\ndef test_half():\n    assert half(4) == 2\n")
+    return folder
+
+
+RIGHT = "*** Begin Patch\n*** Update File: calc.py\n@@\n-    return n // 3\n+    return n // 2\n*** End Patch\n"
+PYTEST = "python3 -m pytest -q"
+
+
+def test_a_check_that_passes_already_starts_no_turn(program: Program, repo: Path) -> None:
+    with ModelServer([]) as server:
+        ran = program.run("fix", "x", "--repo", str(repo), "--verify", "true", "--json", server=server)
+    assert (ran.code, ran.end["outcome"], ran.end["rounds"], server.requests) == (5, None, 0, [])
+    assert ran.end["verification"]["status"] == "not_reproduced"
+
+
+def test_a_missing_runner_ends_before_the_turn_with_its_reason(program: Program, repo: Path) -> None:
+    with ModelServer([]) as server:
+        ran = program.run("fix", "x", "--repo", str(repo), "--verify", "nosuch", server=server)
+    assert ran.code == 5
+    assert "Fix: not verified (the command was not found in the image)" in ran.err
+
+
+def test_fix_needs_a_check(program: Program, repo: Path) -> None:
+    with ModelServer([]) as server:
+        ran = program.run("fix", "x", "--repo", str(repo), server=server)
+    assert (ran.code, ran.err.splitlines()[0]) == (2, "codeagent: error: fix needs a command that shows the fault.")
+
+
+def test_the_change_is_shown_applied_and_taken_back(program: Program, repo: Path) -> None:
+    before = (repo / "calc.py").read_text()
+    assert fix(program, repo, PYTEST, RIGHT).code == 0
+    diff = program.run("diff", cwd=repo)
+    assert (diff.code, diff.out.splitlines()[0]) == (0, "diff --git a/calc.py b/calc.py")
+    assert program.run("apply", cwd=repo).code == 2  # no terminal to ask at
+    assert (repo / "calc.py").read_text() == before
+    assert program.run("apply", "--yes", cwd=repo).code == 0
+    assert (repo / "calc.py").read_text() == before.replace("3", "2")
+    assert program.run("apply", "--yes", "--reverse", cwd=repo).code == 0
+    assert (repo / "calc.py").read_text() == before
+
+
+def test_apply_refuses_what_was_changed_since_and_merges_on_demand(program: Program, repo: Path) -> None:
+    assert fix(program, repo, PYTEST, RIGHT).code == 0
+    (repo / "calc.py").write_text("# mine\ndef half(n):\n    return n // 3\n")
+    refused = program.run("apply", "--yes", cwd=repo)
+    assert refused.code == 1 and "calc.py: it was changed since the copy was made" in refused.err
+    assert program.run("apply", "--yes", "--3way", cwd=repo).code == 0
+    assert (repo / "calc.py").read_text() == "# mine\ndef half(n):\n    return n // 2\n"
+
+
+def test_ask_with_a_check_and_no_change_keeps_its_exit_code(program: Program, repo: Path) -> None:
+    with ModelServer([reply(text("It divides by three."))]) as server:
+        ran = program.run("ask", "why?", "--repo", str(repo), "--verify", PYTEST, "--json", server=server)
+    verification = ran.end["verification"]
+    assert (ran.code, verification["status"], verification["reason"]) == (0, "not_run", "no change to verify")
+    assert verification["before"]["exit_code"] == 1 and verification["after"] is None
+
+
+def test_a_resumed_session_still_has_its_change(program: Program, repo: Path) -> None:
+    assert fix(program, repo, PYTEST, RIGHT).code == 0
+    shutil.rmtree(repo / ".pytest_cache", ignore_errors=True)
+    script = [
+        reply(call("read_file", {"path": "calc.py", "start_line": None, "end_line": None}, call_id="r1")),
+        lambda request: reply(text(request.outputs["r1"])),
+    ]
+    with ModelServer(script) as server:
+        ran = program.run("resume", "show it", server=server, cwd=repo)
+    assert ran.code == 0 and "return n // 2" in ran.out

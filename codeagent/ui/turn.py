@@ -22,6 +22,11 @@ class Step:
     started: float
     told: float
 
+    @property
+    def kind(self) -> str:
+        """What stays the same while `what` says how far it is (`building the image: step 3 of 8`)."""
+        return self.what.partition(":")[0]
+
     def text(self) -> str:
         if not self.total:
             return self.what
@@ -47,12 +52,13 @@ class Turn:
 
     def step(self, what: str, done: int, total: int, now: float) -> Step | None:
         """The current step after this report; None when it is over."""
+        step = self.current_step
         if not what or (total and done >= total):
             self.current_step = None
-        elif self.current_step is None or self.current_step.what != what:
+        elif step is None or step.kind != what.partition(":")[0]:
             self.current_step = Step(what, done, total, now, float("-inf"))
         else:
-            self.current_step.done, self.current_step.total = done, total
+            step.what, step.done, step.total = what, done, total
         return self.current_step
 
     def respond(self, usage: Mapping[str, int], text: str) -> None:

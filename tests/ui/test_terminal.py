@@ -138,6 +138,19 @@ def test_slow_steps_are_said_once_off_a_terminal() -> None:
     assert err.getvalue() == "copying the repository: 5 of 10 (50%)\n"
 
 
+def test_the_lines_of_a_build_are_one_step_that_goes_on() -> None:
+    err = io.StringIO()
+    with Terminal(None, err, environ={}) as terminal:
+        terminal.steps("building the image: line 0", 0, 0)
+        time.sleep(0.55)
+        for number in range(1, 100):
+            terminal.steps(f"building the image: line {number}", 0, 0)
+        terminal.steps("preparing the toolbox", 0, 0)
+        time.sleep(0.55)
+        terminal.steps("preparing the toolbox", 0, 0)
+    assert err.getvalue() == "building the image: line 1\npreparing the toolbox\n"
+
+
 @pytest.mark.parametrize("verbose", [False, True])
 def test_foreign_text_never_acts_off_a_terminal(verbose: bool) -> None:
     _, err = plain(hostile_session(), verbose=verbose)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -25,12 +26,18 @@ class Step:
     @property
     def kind(self) -> str:
         """What stays the same while `what` says how far it is (`building the image: step 3 of 8`)."""
-        return self.what.partition(":")[0]
+        return re.split(r"[:(]", self.what, maxsplit=1)[0].strip()
 
     def text(self) -> str:
         if not self.total:
             return self.what
-        return f"{self.what}: {self.done:,} of {self.total:,} ({100 * self.done // self.total}%)"
+        percent = f"{100 * self.done // self.total}%"
+        # Bytes are counted in millions: the share says more.
+        return (
+            f"{self.what}: {percent}"
+            if self.total >= 10_000
+            else f"{self.what}: {self.done} of {self.total} ({percent})"
+        )
 
 
 @dataclass(slots=True)
@@ -55,8 +62,10 @@ class Turn:
         step = self.current_step
         if not what or (total and done >= total):
             self.current_step = None
-        elif step is None or step.kind != what.partition(":")[0]:
-            self.current_step = Step(what, done, total, now, float("-inf"))
+            return None
+        begun = Step(what, done, total, now, float("-inf"))
+        if step is None or step.kind != begun.kind:
+            self.current_step = begun
         else:
             step.what, step.done, step.total = what, done, total
         return self.current_step

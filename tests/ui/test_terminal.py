@@ -138,6 +138,16 @@ def test_slow_steps_are_said_once_off_a_terminal() -> None:
     assert err.getvalue() == "copying the repository: 5 of 10 (50%)\n"
 
 
+def test_a_copy_is_one_step_told_by_its_share() -> None:
+    err = io.StringIO()
+    with Terminal(None, err, environ={}) as terminal:
+        terminal.steps("copying the repository (1 of 90 files)", 10_000, 5_000_000)
+        time.sleep(0.55)
+        for number in range(2, 90):
+            terminal.steps(f"copying the repository ({number} of 90 files)", 50_000 * number, 5_000_000)
+    assert err.getvalue() == "copying the repository (2 of 90 files): 2%\n"
+
+
 def test_the_lines_of_a_build_are_one_step_that_goes_on() -> None:
     err = io.StringIO()
     with Terminal(None, err, environ={}) as terminal:

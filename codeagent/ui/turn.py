@@ -32,12 +32,9 @@ class Step:
         if not self.total:
             return self.what
         percent = f"{100 * self.done // self.total}%"
-        # Bytes are counted in millions: the share says more.
-        return (
-            f"{self.what}: {percent}"
-            if self.total >= 10_000
-            else f"{self.what}: {self.done} of {self.total} ({percent})"
-        )
+        if self.total >= 10_000:  # bytes: the share says more
+            return f"{self.what}: {percent}"
+        return f"{self.what}: {self.done} of {self.total} ({percent})"
 
 
 @dataclass(slots=True)

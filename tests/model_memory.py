@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Json = dict[str, Any]
@@ -38,6 +38,17 @@ class Memory:
 
     def number(self) -> int:
         return int(next(self._numbers))
+
+    def scratch(self) -> Memory:
+        """A copy to write a reply with that the client may never see whole."""
+        return replace(
+            self,
+            reasoning=dict(self.reasoning),
+            needs_reasoning=dict(self.needs_reasoning),
+            signatures=dict(self.signatures),
+            needs_thinking=dict(self.needs_thinking),
+            stored=dict(self.stored),
+        )
 
     def input_of(self, body: Json) -> list[Json]:
         """The whole input, with what an earlier response stored. KeyError when that is gone."""

@@ -288,13 +288,20 @@ class _Connection(BaseHTTPRequestHandler):
             self._end(False)
         elif isinstance(entry, Cut):
             self._start("text/event-stream")
-            self._chunk(b"".join(frames(received.api, received.body, entry.reply, memory)[: entry.after]))
+            self._chunk(b"".join(self._part(received, entry.reply, entry.after)[: entry.after]))
             self._end(not entry.clean)
         else:
             self._hang(received, entry)
 
+    def _part(self, received: Received, reply: Reply, after: int) -> list[bytes]:
+        """The frames of a reply of which only the first `after` are sent; a part is not remembered as issued."""
+        memory = self.server_of.memory
+        events = frames(received.api, received.body, reply, memory.scratch())
+        return events if after < len(events) else frames(received.api, received.body, reply, memory)
+
     def _hang(self, received: Received, entry: Hang) -> None:
-        events = frames(received.api, received.body, entry.reply, self.server_of.memory) if entry.reply else []
+        sent = 1 << 30 if entry.resume else entry.after
+        events = self._part(received, entry.reply, sent) if entry.reply else []
         if entry.reply is not None:
             self._start("text/event-stream")
             self._chunk(b"".join(events[: entry.after]))

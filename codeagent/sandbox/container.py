@@ -92,25 +92,31 @@ def _start(engine: Engine, plan: Plan, settings: SandboxSettings) -> Container:
 
 
 class _Attached:
-    """A connection together with the response that it came from, which would close it when collected."""
+    """A connection together with what it came from: the response would close it early, and keep it open late."""
 
-    def __init__(self, connection: socket.socket, response: Any) -> None:
-        self._response = response
-        self.recv = connection.recv
-        self.sendall = connection.sendall
-        self.shutdown = connection.shutdown
-        self.close = connection.close
+    def __init__(self, opened: Any) -> None:
+        # A file object around the socket where there is no TLS, otherwise the socket itself.
+        self._opened = opened
+        self._connection: socket.socket = getattr(opened, "_sock", opened)
+        self._connection.settimeout(None)
+        if self._connection.family in (socket.AF_INET, socket.AF_INET6):
+            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.recv = self._connection.recv
+        self.sendall = self._connection.sendall
+        self.shutdown = self._connection.shutdown
+
+    def close(self) -> None:
+        self._connection.close()
+        # The response's own buffered reader holds the descriptor as well, and closes it.
+        response = getattr(self._opened, "_response", None)
+        with contextlib.suppress(OSError, ValueError):
+            (response or self._opened).close()
 
 
 def _attach(engine: Engine, identity: str) -> _Attached:
     params = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-    opened = engine.client.api.attach_socket(identity, params)
-    connection: socket.socket = getattr(opened, "_sock", opened)
-    connection.settimeout(None)
-    if connection.family in (socket.AF_INET, socket.AF_INET6):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    return _Attached(connection, opened)
+    return _Attached(engine.client.api.attach_socket(identity, params))
 
 
 def _greeted(channel: Channel) -> Guest:

@@ -1,0 +1,309 @@
+"""How containers come and go: any image, losses, the death of the program, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codeagent.errors import ErrorKind, SandboxError, ToolError
+from codeagent.sandbox.container import reap_orphans
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.hardening import Plan, options
+from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
+from codeagent.sandbox.seam import Ending
+from codeagent.settings import SandboxSettings
+from tests.docker.conftest import Open, Opened, text
+
+# Any image
+
+
+def serves(opened: Opened) -> None:
+    assert opened.sandbox.fetch("hello.txt") == b"hello\n"
+    assert [entry.path for entry in opened.sandbox.list_dir(".", 1, 0).entries][:1] == ["src"]
+    assert opened.output("echo a; echo b >&2; cat hello.txt") == "a\nb\nhello\n"
+    assert opened.run("sleep 300 &", timeout=5).ending is Ending.EXITED
+    assert opened.output("echo changed > hello.txt; cat hello.txt", writable=True) == "changed\n"
+    assert opened.output("cat hello.txt") == "changed\n"
+    assert b"+changed" in opened.sandbox.diff().patch
+
+
+def test_an_image_that_holds_nothing_but_busybox(open_one: Open, busybox_image: str) -> None:
+    opened = open_one(image=busybox_image)
+    serves(opened)
+    assert "python" not in opened.output("ls /bin /usr/bin 2>/dev/null; which python3 git")
+
+
+def test_an_image_whose_own_python_is_broken(open_one: Open, broken_python_image: str) -> None:
+    opened = open_one(image=broken_python_image)
+    serves(opened)
+    assert opened.run("python3 -c pass").exit_code == 42
+    assert opened.output("echo $PYTHONHOME $LD_LIBRARY_PATH") == "/nowhere /nowhere\n"
+
+
+def test_the_images_own_volumes_and_health_checks_are_no_way_around_the_limits(
+    open_one: Open, engine: Engine
+) -> None:
+    name = build(engine, "FROM codeagent-sandbox\nVOLUME /data\nHEALTHCHECK --interval=1s CMD touch /tmp/checked\n")
+    opened = open_one(image=name)
+    assert int(opened.output("df --output=size /data | tail -1")) == 16 * 1024
+    time.sleep(1.5)
+    assert opened.run("test -e /tmp/checked").exit_code == 1
+
+
+def build(engine: Engine, recipe: str) -> str:
+    from codeagent.sandbox import image
+
+    recipe = recipe.replace("FROM codeagent-sandbox\n", f"FROM {image.default_reference()}\n")
+    name = "codeagent-test-volume:latest"
+    context = image.context({"Dockerfile": recipe.encode()})
+    for line in engine.client.api.build(
+        fileobj=context, custom_context=True, tag=name, network_mode="none", rm=True, decode=True
+    ):
+        assert "error" not in line, line
+    return name
+
+
+# The running container is what the options say
+
+
+def test_a_running_container_is_as_hard_as_its_options(open_one: Open, engine: Engine) -> None:
+    opened = open_one()
+    opened.run("true")
+    (identity,) = opened.containers()
+    found = engine.client.api.inspect_container(identity)
+    asked = options(Plan("", (), {}, ()), SandboxSettings(cpus=min(2.0, float(os.cpu_count() or 1))))
+    host = found["HostConfig"]
+    same = (
+        *("AutoRemove", "Init", "Privileged", "ReadonlyRootfs", "CapDrop", "CapAdd", "NetworkMode", "IpcMode"),
+        *("Memory", "MemorySwap", "NanoCpus", "PidsLimit", "ShmSize", "Sysctls", "Tmpfs"),
+    )
+    assert {name: host[name] for name in same} == {name: asked["HostConfig"][name] for name in same}
+    assert host["SecurityOpt"] == ["no-new-privileges"]
+    assert host["LogConfig"]["Type"] == "none"
+    assert (host["Binds"], host["Devices"], host["PortBindings"]) == (None, None, None)
+    assert [mount["Destination"] for mount in found["Mounts"] if mount["RW"]] == []
+    assert (found["Config"]["User"], found["Config"]["Tty"], found["Config"]["StdinOnce"]) == ("0:0", False, True)
+    labels = found["Config"]["Labels"]
+    assert (labels[SESSION_LABEL], labels[ROLE_LABEL]) == (opened.session, "reader")
+
+
+def test_a_session_has_at_most_two_containers(open_one: Open) -> None:
+    opened = open_one()
+    opened.run("true")
+    assert len(opened.containers()) == 1
+    opened.run("touch new", writable=True)
+    opened.run("true")
+    assert len(opened.containers()) == 2
+    assert len(opened.volumes()) == 2
+
+
+# The private copy
+
+
+def test_the_copy_takes_the_mounts_place_and_the_repository_stays_as_it_was(open_one: Open, small_repo: Path) -> None:
+    opened = open_one()
+    before = {path: path.stat().st_mtime_ns for path in small_repo.rglob("*")}
+    assert opened.run("touch planted").exit_code == 1
+    assert not opened.sandbox.has_copy
+    assert opened.run("echo more >> hello.txt; rm src/main.py; touch new", writable=True).exit_code == 0
+    assert opened.sandbox.has_copy
+    assert opened.sandbox.fetch("hello.txt") == b"hello\nmore\n"
+    assert opened.output("cat hello.txt; ls") == "hello\nmore\nhello.txt\nnew\nsrc\n"
+    assert opened.run("touch planted").exit_code == 1
+    assert {path: path.stat().st_mtime_ns for path in small_repo.rglob("*")} == before
+
+
+def test_a_command_cannot_fill_the_disk_by_the_copy(open_one: Open) -> None:
+    opened = open_one(settings=SandboxSettings(copy_limit=64 << 20))
+    result = opened.run("dd if=/dev/zero of=big bs=1M count=20000", writable=True)
+    assert (result.ending, result.exit_code) == (Ending.FULL, None)
+    assert opened.run("rm big; echo on", writable=True).exit_code == 0
+
+
+def test_a_copy_over_the_limit_is_refused_and_reading_goes_on(
+    open_one: Open, small_repo: Path, tmp_path: Path
+) -> None:
+    repo = tmp_path / "large"
+    shutil.copytree(small_repo, repo)
+    (repo / "big").write_bytes(b"x" * (2 << 20))
+    opened = open_one(repo=repo, settings=SandboxSettings(copy_limit=1 << 20))
+    with pytest.raises(ToolError) as refused:
+        opened.run("touch new", writable=True)
+    assert refused.value.kind is ErrorKind.TOO_LARGE
+    assert opened.sandbox.fetch("hello.txt") == b"hello\n"
+    assert len(opened.containers()) == 1
+    assert opened.volumes() == []
+
+
+# Losses
+
+
+Harm = Callable[[Engine, str], None]
+HARMS: dict[str, Harm] = {
+    "removed": lambda engine, identity: engine.client.api.remove_container(identity, force=True),
+    "killed": lambda engine, identity: engine.client.api.kill(identity),
+    "paused": lambda engine, identity: engine.client.api.pause(identity),
+    "restarted": lambda engine, identity: engine.client.api.restart(identity, timeout=0),
+}
+
+
+@pytest.mark.parametrize("harm", ["removed", "killed", "paused"])
+def test_a_container_that_goes_during_a_call_ends_it_with_the_reason(
+    open_one: Open, engine: Engine, harm: str
+) -> None:
+    opened = open_one()
+    opened.run("true")
+    (identity,) = opened.containers()
+    threading.Timer(0.3, HARMS[harm], (engine, identity)).start()
+    began = time.monotonic()
+    with pytest.raises(ToolError) as lost:
+        opened.run("sleep 60", timeout=60)
+    assert time.monotonic() - began < 3.5
+    assert lost.value.kind is ErrorKind.SANDBOX_FAILED
+    assert lost.value.sentence.startswith("the sandbox was lost (the container was ")
+    assert "a new one has taken its place: what was in /tmp is gone" in lost.value.sentence
+    assert opened.output("echo again") == "again\n"
+    assert identity not in opened.containers()
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_container_that_goes_between_calls_is_replaced_once_and_the_model_is_told(
+    open_one: Open, engine: Engine, harm: str
+) -> None:
+    opened = open_one()
+    opened.run("echo kept > /tmp/file")
+    (identity,) = opened.containers()
+    HARMS[harm](engine, identity)
+    page = opened.sandbox.read_file("hello.txt", None, None)
+    (note,) = page.notes
+    assert note.startswith("the sandbox was lost (") and "what was in /tmp is gone" in note
+    assert opened.sandbox.read_file("hello.txt", None, None).notes == ()
+    assert opened.run("cat /tmp/file").exit_code == 1
+    HARMS["removed"](engine, opened.containers()[0])
+    with pytest.raises(SandboxError, match=r"^The sandbox was lost: "):
+        opened.run("true")
+
+
+def test_the_private_copy_survives_the_loss_of_its_containers(open_one: Open, engine: Engine) -> None:
+    opened = open_one()
+    opened.run("echo kept > new", writable=True)
+    for identity in opened.containers():
+        HARMS["removed"](engine, identity)
+    result = opened.run("cat new", writable=True)
+    assert text(result) == "kept\n"
+    assert "the private copy of the repository is kept" in result.notes[0]
+    assert opened.sandbox.fetch("new") == b"kept\n"
+
+
+def test_masks_that_are_gone_do_not_keep_a_lost_container_from_coming_back(
+    open_one: Open, engine: Engine, small_repo: Path, tmp_path: Path
+) -> None:
+    repo = tmp_path / "changing"
+    shutil.copytree(small_repo, repo)
+    opened = open_one(repo=repo)
+    assert opened.output("cat .env") == ""
+    (identity,) = opened.containers()
+    (repo / ".env").unlink()
+    HARMS["removed"](engine, identity)
+    assert opened.sandbox.fetch("hello.txt") == b"hello\n"
+
+
+def test_a_closed_sandbox_says_so(open_one: Open) -> None:
+    opened = open_one()
+    opened.run("true")
+    opened.sandbox.close()
+    opened.sandbox.close()
+    with pytest.raises(SandboxError, match="closed"):
+        opened.run("true")
+
+
+def test_closing_right_after_opening_leaves_nothing(open_one: Open) -> None:
+    opened = open_one()
+    opened.sandbox.close()
+    assert (opened.containers(), opened.volumes()) == ([], [])
+
+
+def test_a_container_that_cannot_start_is_an_error_of_the_first_call(open_one: Open, tmp_path: Path) -> None:
+    opened = open_one(settings=SandboxSettings(memory=1 << 20))
+    with pytest.raises(SandboxError, match=r"The container cannot be started: .*memory"):
+        opened.run("true")
+
+
+# The death of the program
+
+
+SESSION = """
+import sys, threading
+from pathlib import Path
+from codeagent.sandbox import image, toolbox
+from codeagent.sandbox.engine import connect
+from codeagent.sandbox.sandbox import open_sandbox
+from codeagent.sandbox.seam import Command
+from codeagent.settings import SandboxSettings
+
+engine = connect()
+silent = lambda what, done, total: None
+sandbox = open_sandbox(
+    engine, image.find(engine), toolbox.ensure(engine, silent), Path(sys.argv[1]), SandboxSettings(), sys.argv[2],
+    Path(sys.argv[3]),
+)
+sandbox.run(Command("a", "touch new", writable=True), threading.Event())
+print("ready", flush=True)
+sandbox.run(Command("b", "trap '' TERM HUP; setsid sleep 600 & sleep 600", timeout_seconds=600), threading.Event())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_when_the_program_dies_its_containers_go_and_its_volumes_at_the_next_start(
+    engine: Engine, small_repo: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    session = f"test-dying-{number}"
+    dying = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SESSION), str(small_repo), session, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert dying.stdout is not None
+    with dying.stdout:
+        assert dying.stdout.readline() == "ready\n"
+    dying.send_signal(number)
+    dying.wait(10)
+    filters = {"label": f"{SESSION_LABEL}={session}"}
+    until = time.monotonic() + 5
+    while engine.client.api.containers(all=True, filters=filters) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert engine.client.api.containers(all=True, filters=filters) == []
+    assert len(engine.client.api.volumes(filters=filters)["Volumes"]) == 2
+    removed = reap_orphans(engine)
+    assert len([name for name in removed if session in name]) == 2
+    assert not engine.client.api.volumes(filters=filters)["Volumes"]
+
+
+def test_only_what_has_no_living_owner_is_removed(engine: Engine) -> None:
+    api = engine.client.api
+    here = Owner.current()
+    labels = {
+        "living": here.label(),
+        "gone": Owner(here.machine, here.boot, here.namespace, 999_999_999, "1").label(),
+        "elsewhere": Owner("another", "x", "y", 999_999_999, "1").label(),
+    }
+    names = {name: f"codeagent-test-orphan-{name}" for name in labels}
+    for name, label in labels.items():
+        api.create_volume(names[name], labels={SESSION_LABEL: "test-orphans", OWNER_LABEL: label})
+    try:
+        removed = reap_orphans(engine)
+        assert [name for name in names if names[name] in removed] == ["gone"]
+    finally:
+        for name in ("living", "elsewhere"):
+            api.remove_volume(names[name])

@@ -67,17 +67,32 @@ def run(argv: Sequence[str]) -> int:
     args = build_parser(named or "").parse_args(argv)
     try:
         return int(args.run(args))
-    except CodeagentError as error:
-        if getattr(args, "verbose", False):
-            import traceback
-
-            from codeagent.ui.inert import inert
-
-            print(inert(traceback.format_exc()), end="", file=sys.stderr)
-        report(error)
-        return getattr(args, "usage_exit_code", error.exit_code) if error.exit_code == 2 else error.exit_code
     except (KeyboardInterrupt, Interrupted):
         return Interrupted.exit_code
+    except BrokenPipeError:
+        raise
+    except Exception as caught:
+        if getattr(args, "verbose", False):
+            _print_trace()
+        error = caught if isinstance(caught, CodeagentError) else _unforeseen(caught)
+        report(error)
+        return getattr(args, "usage_exit_code", error.exit_code) if error.exit_code == 2 else error.exit_code
+
+
+def _unforeseen(error: Exception) -> CodeagentError:
+    what = " ".join(str(error).split()) or "no message"
+    return CodeagentError(
+        f"Something went wrong that should not ({type(error).__name__}: {what}).",
+        "This is a fault of codeagent. `--verbose` shows where it happened.",
+    )
+
+
+def _print_trace() -> None:
+    import traceback
+
+    from codeagent.ui.inert import inert
+
+    print(inert(traceback.format_exc()), end="", file=sys.stderr)
 
 
 def report(error: CodeagentError) -> None:

@@ -14,7 +14,9 @@ import pytest
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.toolbox import Toolbox
 from tests.docker.codeagent_cli import FIXTURES, Program, containers, interrupt, wait_until
-from tests.model_server import ModelServer, Received, call, hang, reply, status, text, thought
+from tests.model_forms import Call
+from tests.model_script import Entry, Received, Scripted
+from tests.model_server import ModelServer, call, hang, reply, status, text, thought
 
 QUESTION = "why does UserService return null"
 REPO = str(FIXTURES / "user-service")
@@ -25,17 +27,17 @@ def program(tmp_path: Path, engine: Engine, toolbox: Toolbox) -> Iterator[Progra
     yield Program(tmp_path, engine)
 
 
-def read(path: str, call_id: str, start: int | None = None, end: int | None = None) -> object:
+def read(path: str, call_id: str, start: int | None = None, end: int | None = None) -> Call:
     return call("read_file", {"path": path, "start_line": start, "end_line": end}, call_id=call_id)
 
 
-def command(script: str, call_id: str, writes: bool | None = None, seconds: int | None = None) -> object:
+def command(script: str, call_id: str, writes: bool | None = None, seconds: int | None = None) -> Call:
     arguments = {"command": script, "workdir": None, "timeout_seconds": seconds, "writes": writes}
     return call("run_command", arguments, call_id=call_id)
 
 
 def test_two_parallel_calls_that_end_in_the_opposite_order_both_come_back(program: Program) -> None:
-    script = [
+    script: list[Scripted] = [
         reply(thought(), command("sleep 1", "slow"), read("src/nowhere/UserService.java", "fast")),
         lambda request: reply(text(" | ".join(f"{key}: {value}" for key, value in request.outputs.items()))),
     ]
@@ -104,7 +106,11 @@ def test_what_would_be_asked_is_denied_without_a_terminal(program: Program) -> N
 
 
 def test_round_limit_asks_once_more_without_tools_and_its_text_is_partial(program: Program) -> None:
-    script = [reply(read("README.md", "c1")), reply(read("README.md", "c2", 1, 1)), reply(text("So far: nothing."))]
+    script: list[Scripted] = [
+        reply(read("README.md", "c1")),
+        reply(read("README.md", "c2", 1, 1)),
+        reply(text("So far: nothing.")),
+    ]
     with ModelServer(script) as server:
         ran = program.run("ask", QUESTION, "--repo", REPO, "--max-rounds", "2", "--json", server=server)
     assert (ran.code, ran.end["outcome"], ran.end["rounds"]) == (7, "round_limit", 2)
@@ -113,12 +119,12 @@ def test_round_limit_asks_once_more_without_tools_and_its_text_is_partial(progra
 
 
 def test_the_same_call_with_the_same_result_is_warned_about_and_ends_the_turn(program: Program) -> None:
-    def again(request: Received) -> object:
+    def again(request: Received) -> Entry:
         if request.body.get("tool_choice") == "none":
             return reply(text("Nothing new."))
         return reply(call("list_dir", {"path": ".", "depth": None, "offset": None}))
 
-    with ModelServer(again) as server:  # type: ignore[arg-type]
+    with ModelServer(again) as server:
         ran = program.run("ask", QUESTION, "--repo", REPO, "--json", server=server)
     assert (ran.code, ran.end["outcome"], ran.end["rounds"], ran.end["partial"]) == (
         7,
@@ -143,8 +149,8 @@ def test_needs_input_has_its_own_exit_code(program: Program) -> None:
         (status(404, body={"error": {"message": "no such model", "code": "model_not_found"}}), "gpt-5.6"),
     ],
 )
-def test_a_refused_request_names_what_to_change(program: Program, answer: object, sentence: str) -> None:
-    with ModelServer([answer], rejections="allow") as server:  # type: ignore[list-item]
+def test_a_refused_request_names_what_to_change(program: Program, answer: Entry, sentence: str) -> None:
+    with ModelServer([answer], rejections="allow") as server:
         ran = program.run("ask", QUESTION, "--repo", REPO, "--json", server=server)
     assert (ran.code, ran.end["outcome"]) == (3, "model_failed")
     assert sentence in ran.err and "Traceback" not in ran.err and "sk-test" not in ran.err
@@ -214,7 +220,7 @@ def story(program: Program, server: ModelServer) -> pexpect.spawn[str]:
 
 
 def test_a_person_approves_what_is_shown_and_gets_the_answer(program: Program) -> None:
-    script = [
+    script: list[Scripted] = [
         reply(command("ls && touch made", "c1", writes=False)),
         lambda request: reply(text(request.outputs["c1"])),
     ]
@@ -232,7 +238,7 @@ def test_a_person_approves_what_is_shown_and_gets_the_answer(program: Program) -
 
 
 def test_a_persons_reason_for_a_denial_reaches_the_model(program: Program) -> None:
-    script = [reply(command("rm -r src", "c1")), lambda request: reply(text(request.outputs["c1"]))]
+    script: list[Scripted] = [reply(command("rm -r src", "c1")), lambda request: reply(text(request.outputs["c1"]))]
     with ModelServer(script) as server:
         person = story(program, server)
         person.expect_exact("rm -r src")

@@ -1,4 +1,4 @@
-"""`fix` end to end: a scripted model changes the private copy, the program verifies, the repository stays as it is."""
+"""`fix` end to end: a scripted model changes the private copy, the program verifies, the repository stays."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.toolbox import Toolbox
 from tests.docker.codeagent_cli import Program, Ran
 from tests.fixtures_expected import CASES, Case
+from tests.model_script import Scripted
 from tests.model_server import ModelServer, call, reply, text
 
 
@@ -136,7 +137,7 @@ def test_ask_with_a_check_and_no_change_keeps_its_exit_code(program: Program, re
 def test_a_resumed_session_still_has_its_change(program: Program, repo: Path) -> None:
     assert fix(program, repo, PYTEST, RIGHT).code == 0
     shutil.rmtree(repo / ".pytest_cache", ignore_errors=True)
-    script = [
+    script: list[Scripted] = [
         reply(call("read_file", {"path": "calc.py", "start_line": None, "end_line": None}, call_id="r1")),
         lambda request: reply(text(request.outputs["r1"])),
     ]

@@ -82,6 +82,8 @@ class Copier:
                 "([sandbox] copy_limit); [sandbox] copy_exclude leaves folders out",
             )
         self._total, self.files, self.size, self._counting = (self.files, self.size), 0, 0, False
+        # Files get their mode when they are made: every further change of an inode costs as much as making one.
+        umask = os.umask(0)
         try:
             self._pack = os.open(baseline.PACK, NEW_FLAGS, 0o600, dir_fd=self.baseline)
             yield self._progress()
@@ -94,6 +96,7 @@ class Copier:
                 raise Refusal("too_large", "the engine's disk is full: the private copy does not fit") from None
             raise
         finally:
+            os.umask(umask)
             if self._pack >= 0:
                 os.close(self._pack)
         yield self._progress()
@@ -236,10 +239,9 @@ class Copier:
         self._count(min(found.st_size, found.st_blocks * 512))
         if self._counting or not stat.S_ISREG(found.st_mode):
             return
-        new = os.open(name, NEW_FLAGS, 0o600, dir_fd=into)
+        new = os.open(name, NEW_FLAGS, stat.S_IMODE(found.st_mode) & 0o777, dir_fd=into)
         try:
             size = _pour(file, found, new, self._pack if left_out is False else -1, self._offset)
-            os.fchmod(new, stat.S_IMODE(found.st_mode) & 0o777)
             os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
             stamp = Stamp.of(os.fstat(new))
         finally:
@@ -313,6 +315,5 @@ def _pwrite(file: int, content: bytes, place: int) -> None:
 
 
 def _write_new(folder: int, name: bytes, content: bytes, mode: int) -> None:
-    with open(os.open(name, NEW_FLAGS, 0o600, dir_fd=folder), "wb") as file:
+    with open(os.open(name, NEW_FLAGS, mode, dir_fd=folder), "wb") as file:
         file.write(content)
-        os.fchmod(file.fileno(), mode)

@@ -12,10 +12,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from codeagent import __version__, paths
@@ -33,7 +34,7 @@ from codeagent.cli.repository import repository
 from codeagent.cli.verifier import Fresh, Verifier
 from codeagent.config import Config, require_key
 from codeagent.conversation import Item, UserMessage
-from codeagent.errors import Interrupted, SandboxError, ToolError
+from codeagent.errors import CodeagentError, Interrupted, SandboxError, ToolError
 from codeagent.events import Noted, SessionStarted, TurnEnded, TurnStarted, WorkspaceChanged
 from codeagent.inference import Provider
 from codeagent.outcome import Outcome
@@ -306,6 +307,7 @@ class Workbench:
             opened, digest = self._sandboxes()
             sandbox = opened(self.session.id)
             self._stack.callback(sandbox.close)
+            Thread(target=self._name_tracked, args=(sandbox,), name="tracked-protected", daemon=True).start()
             provider = self._open_provider()
             gate = self._open_gate(sandbox)
             tools = Toolset(sandbox, self.session.outputs, gate.classify, self._written).tools(
@@ -383,18 +385,39 @@ class Workbench:
         from codeagent.sandbox.protected import matcher, regexes
 
         protected = matcher(regexes(self.choices.config.sandbox.protect))
+
+        def synchronised(path: str) -> bool:
+            try:
+                return sandbox.sync_host_edit(path)
+            except (
+                ToolError
+            ):  # too large, or lost with its container: the copy keeps what it has, and the note says so
+                return False
+
         evidence = Evidence(
-            sandbox, self.choices.repo, refused=lambda path: protected(path, False), sync=sandbox.sync_host_edit
+            sandbox, self.choices.repo, refused=lambda path: protected(path, False), sync=synchronised
         )
         self._stack.callback(evidence.close)
         evidence.replay(self.conversation)
         return evidence
 
+    def _name_tracked(self, sandbox: DockerSandbox) -> None:
+        """Names protected files that git tracks: masks hide the files, but not git's history of them."""
+        with suppress(CodeagentError, ToolError):
+            if tracked := sandbox.tracked_protected():
+                self.terminal.note(
+                    f"tracked by git, so git's history still shows it to commands: {', '.join(tracked)}", "warn"
+                )
+
     def _written(self) -> None:
         """Stores the diff after a call that may have written."""
         if self._means is None:
             return
-        diff = self._means.sandbox.diff()
+        try:
+            diff = self._means.sandbox.diff()
+        except ToolError as error:
+            self.terminal.note(f"the change could not be stored: {error.sentence}", "warn")
+            return
         if diff.patch != self._stored_diff:
             self._stored_diff = diff.patch
             self.session.save_diff(diff.patch)

@@ -179,6 +179,8 @@ class Terminal:
             lines.extend(self._output(str(record.get("output") or "")))
         if not self._turn.calls:
             self._turn.thinking_since = time.monotonic()
+        lines.extend(self._turn.afterwards)
+        self._turn.afterwards.clear()
         self._say(*lines)
 
     def _on_retry(self, record: Mapping[str, Any]) -> None:
@@ -206,7 +208,11 @@ class Terminal:
     def _on_workspace_changed(self, record: Mapping[str, Any]) -> None:
         paths = [inert_line(str(path)) for path in record.get("paths") or ()]
         self._changed = bool(paths)
-        self._say([(f"changed in the private copy: {', '.join(paths) or 'nothing'}", "dim")])
+        line: Line = [(f"changed in the private copy: {', '.join(paths) or 'nothing'}", "dim")]
+        if self._turn.calls:
+            self._turn.afterwards.append(line)  # the call that did it is about to end
+        else:
+            self._say(line)
 
     def _on_verification(self, record: Mapping[str, Any]) -> None:
         self._turn.step("", 0, 0, time.monotonic())

@@ -53,6 +53,7 @@ class Turn:
     thinking_since: float | None = None
     current_step: Step | None = None
     waiting_lines: list[Line] = field(default_factory=list)
+    afterwards: list[Line] = field(default_factory=list)
 
     def step(self, what: str, done: int, total: int, now: float) -> Step | None:
         """The current step after this report; None when it is over."""

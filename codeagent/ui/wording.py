@@ -24,14 +24,14 @@ LOOP: Mapping[Outcome, str] = {
     Outcome.SANDBOX_FAILED: "stopped because the sandbox failed",
 }
 
-# `{}` takes the record's own reason.
-FIX: Mapping[str, str] = {
-    "not_requested": "not verified (no verification was requested)",
-    "not_run": "not verified ({})",
-    "not_reproduced": "not verified (the command already passes on the untouched repository)",
-    "failed": "verification failed (the command fails with the change applied)",
-    "flaky": "not verified (repeated runs with the change disagree)",
-    "passed": "verified (the command fails before the change and passes after it)",
+# What the status says, and why where the record gives no reason of its own.
+FIX: Mapping[str, tuple[str, str]] = {
+    "not_requested": ("not verified", "no verification was requested"),
+    "not_run": ("not verified", "it could not be run"),
+    "not_reproduced": ("not verified", "the command already passes on the untouched repository"),
+    "failed": ("verification failed", "the command fails with the change applied"),
+    "flaky": ("not verified", "repeated runs with the change disagree"),
+    "passed": ("verified", "the command fails before the change and passes after it"),
 }
 
 NEXT: Mapping[Outcome, str] = {
@@ -71,10 +71,8 @@ def loop_line(outcome: str | None, rounds: int) -> str:
 def fix_line(verification: Mapping[str, Any]) -> str:
     """For example `Fix: not verified (no verification was requested)`."""
     status = str(verification.get("status") or "not_requested")
-    reason = str(verification.get("reason") or "")
-    said = FIX.get(status, f"not verified ({status})").format(reason or "it could not be run")
-    if status not in ("not_requested", "not_run") and reason:
-        said = f"{said}: {reason}"
+    said, because = FIX.get(status, ("not verified", status))
+    said = f"{said} ({verification.get('reason') or because})"
     if touched := verification.get("tests_modified"):
         named = ", ".join(str(path) for path in touched)
         said += f"; the change touches tests or their configuration, judged with these restored: {named}"

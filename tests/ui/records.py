@@ -99,8 +99,8 @@ def answered_session() -> list[Record]:
     )
     log.add("approval_requested", call_id="c4", command="…", **{"class": "ask"}, reason="it writes")
     log.add("approval_decided", call_id="c4", decision="allow", by="user", reason="")
-    log.output("c4", "patched 1 file", 45)
     log.add("workspace_changed", paths=[SERVICE])
+    log.output("c4", "patched 1 file", 45)
     run = {"exit_code": 1, "duration_ms": 1830, "tests": 12, "output_tail": "1 failed, 11 passed", "runs": 1}
     passed = {**run, "exit_code": 0, "output_tail": "12 passed"}
     record = {"status": "passed", "reason": "", "before": run, "after": passed, "tests_modified": []}

@@ -29,22 +29,18 @@ def test_the_two_facts() -> None:
 @pytest.mark.parametrize(
     ("status", "line"),
     [
-        ("not_run", "Fix: not verified (no change to verify)"),
-        (
-            "not_reproduced",
-            "Fix: not verified (the command already passes on the untouched repository): no change to verify",
-        ),
-        ("failed", "Fix: verification failed (the command fails with the change applied): no change to verify"),
-        ("flaky", "Fix: not verified (repeated runs with the change disagree): no change to verify"),
-        (
-            "passed",
-            "Fix: verified (the command fails before the change and passes after it): no change to verify",
-        ),
-        ("someday", "Fix: not verified (someday): no change to verify"),
+        ("not_run", "Fix: not verified (it could not be run)"),
+        ("not_reproduced", "Fix: not verified (the command already passes on the untouched repository)"),
+        ("failed", "Fix: verification failed (the command fails with the change applied)"),
+        ("flaky", "Fix: not verified (repeated runs with the change disagree)"),
+        ("passed", "Fix: verified (the command fails before the change and passes after it)"),
+        ("someday", "Fix: not verified (someday)"),
     ],
 )
 def test_every_verification_status_has_its_sentence(status: str, line: str) -> None:
-    assert wording.fix_line({"status": status, "reason": "no change to verify"}) == line
+    assert wording.fix_line({"status": status, "reason": ""}) == line
+    own = wording.fix_line({"status": status, "reason": "exit 1 with the change"})
+    assert own == f"{line.partition(' (')[0]} (exit 1 with the change)"
 
 
 def test_changed_tests_stand_beside_the_verdict() -> None:

@@ -50,7 +50,7 @@ def tool(name: str, seconds: float, text: str = "line\n" * 20, signals: signal.S
 TOOLS = {
     "look": tool("look", 0.0),
     "look_long": tool("look_long", 0.0, "some line of code that was read\n" * 150),
-    "act": tool("act", 0.01),
+    "act": tool("act", 0.02),
     "stop": tool("stop", 0.3, signals=signal.SIGINT),
 }
 

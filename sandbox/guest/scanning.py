@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -18,6 +19,8 @@ from guest.tree import Tree
 MAX_FOLDERS = 50_000
 LIST_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MOUNTINFO = "/proc/self/mountinfo"
+TICK_NS = 50_000_000
+UNSETTLED = -1
 
 
 @dataclass(slots=True)
@@ -36,18 +39,31 @@ class Scanner:
     masks: list[bytes] = field(default_factory=list)
     _folders: dict[bytes, _Folder] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
+    _found: bytes = b""
+    _complete: bool = False
 
     def reply(self) -> Reply:
         """Body: JSON `{protected, gits}`, paths of all there are; fields: which masks are not mounted any more."""
         with self._lock:
-            protected, gits, complete = self._scan()
+            if not self._steady():
+                self._scan()
+            found, complete = self._found, self._complete
         mounted = mounted_below(MOUNT)
         lost = [decoded(mask) for mask in self.masks if mask not in mounted]
-        found = {"protected": list(map(decoded, protected)), "gits": list(map(decoded, gits))}
-        fields = {"complete": complete, "lost": lost[:100], "lost_count": len(lost)}
-        return fields, json.dumps(found, separators=(",", ":")).encode("ascii")
+        return {"complete": complete, "lost": lost[:100], "lost_count": len(lost)}, found
 
-    def _scan(self) -> tuple[list[bytes], list[bytes], bool]:
+    def _steady(self) -> bool:
+        """Whether no folder has changed since the last scan: what nearly every call finds, so it is kept tight."""
+        look, root = os.stat, self.tree.root
+        try:
+            for path, folder in self._folders.items():
+                if look(path or b".", dir_fd=root, follow_symlinks=False).st_mtime_ns != folder.mtime:
+                    return False
+        except OSError:
+            return False
+        return bool(self._folders)
+
+    def _scan(self) -> None:
         protected: list[bytes] = []
         gits: list[bytes] = []
         known, self._folders = self._folders, {}
@@ -61,7 +77,9 @@ class Scanner:
             protected += folder.protected
             gits += folder.gits
             waiting += folder.subfolders
-        return protected, gits, not waiting
+        found = {"protected": list(map(decoded, protected)), "gits": list(map(decoded, gits))}
+        self._found = json.dumps(found, separators=(",", ":")).encode("ascii")
+        self._complete = not waiting
 
     def _look(self, path: bytes, known: _Folder | None) -> _Folder | None:
         try:
@@ -73,7 +91,9 @@ class Scanner:
             return None  # gone, or closed to the owner: then it is closed to every command too
 
     def _read(self, path: bytes, mtime: int) -> _Folder:
-        folder = _Folder(mtime, [], [], [])
+        # A folder that changed just now may change again within the same tick of its clock.
+        settled = time.time_ns() - mtime > TICK_NS
+        folder = _Folder(mtime if settled else UNSETTLED, [], [], [])
         here = os.open(path or b".", LIST_FLAGS, dir_fd=self.tree.root)
         try:
             with os.scandir(here) as entries:

@@ -1,0 +1,63 @@
+"""The scan for protected things, again and again on a tree that changes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from codeagent.sandbox import files, protected
+from codeagent.sandbox.files import Scan
+from tests.guest.in_process import InProcess, in_process
+from tests.guest.trees import write
+
+PROTECT = [list(pattern) for pattern in protected.regexes()]
+
+
+def seen(guest: InProcess) -> tuple[set[str], set[str]]:
+    scan = files.scan(guest)
+    return set(scan.protected), set(scan.gits)
+
+
+def test_new_removed_and_renamed_secrets_are_noticed(tmp_path: Path) -> None:
+    write(tmp_path, {"a/.env": "", "b/c/x.pem": "", ".git/id_rsa": "", "plain": ""})
+    with in_process(tmp_path, protect=PROTECT) as guest:
+        assert seen(guest) == ({"a/.env", "b/c/x.pem"}, {".git"})
+        write(tmp_path, {"b/c/d/e/key.KEY": "", "vendor/.git/config": ""})
+        assert seen(guest) == ({"a/.env", "b/c/x.pem", "b/c/d/e/key.KEY"}, {".git", "vendor/.git"})
+        (tmp_path / "a/.env").unlink()
+        (tmp_path / "b/c").rename(tmp_path / "b/moved")
+        (tmp_path / "plain").rename(tmp_path / ".netrc")
+        assert seen(guest) == ({"b/moved/x.pem", "b/moved/d/e/key.KEY", ".netrc"}, {".git", "vendor/.git"})
+
+
+def test_a_file_made_in_the_same_tick_as_the_scan_is_noticed(tmp_path: Path) -> None:
+    with in_process(tmp_path, protect=PROTECT) as guest:
+        for number in range(50):
+            (tmp_path / f"{number}").touch()
+            assert len(seen(guest)[0]) == number
+            before = tmp_path.stat()
+            (tmp_path / f"{number}.key").touch()
+            os.utime(tmp_path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_masks_that_are_not_mounted_are_told(tmp_path: Path) -> None:
+    write(tmp_path, {".env": ""})
+    with in_process(tmp_path, protect=PROTECT, mounted=[".env"]) as guest:
+        assert files.scan(guest) == Scan(frozenset({".env"}), frozenset(), (".env",), True)
+
+
+@pytest.mark.slow
+def test_a_scan_that_finds_nothing_new_is_cheap(tmp_path: Path) -> None:
+    for number in range(1_000):
+        (tmp_path / f"a{number % 30}/d{number}").mkdir(parents=True)
+    with in_process(tmp_path, protect=PROTECT) as guest:
+        files.scan(guest)
+        time.sleep(0.06)
+        files.scan(guest)
+        started = time.monotonic()
+        for _ in range(10):
+            files.scan(guest)
+        assert (time.monotonic() - started) / 10 < 0.03  # 3 ms on a busy machine

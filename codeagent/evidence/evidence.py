@@ -102,6 +102,7 @@ class Evidence:
         self._limits: list[Limit] = []
         self._runs: list[Run] = []
         self._commands: dict[str, str] = {}
+        self._folders: set[str] = set()
 
     def close(self) -> None:
         """Ends the watches. Never raises; may be called twice."""
@@ -146,8 +147,11 @@ class Evidence:
     def _follow(self, path: str, content_hash: str, shown: Mapping[int, str]) -> None:
         """Begins to notice changes of a file."""
         self._freshness.saw(path, content_hash, shown, self._view.has_copy)
-        if self._watch is not None and (folder := self._host.folder(path)) is not None:
-            self._watch.add(folder)
+        name = path.rpartition("/")[0]
+        if self._watch is not None and name not in self._folders:
+            self._folders.add(name)
+            if (folder := self._host.folder(name)) is not None:
+                self._watch.add(folder)
 
     def _look_at(self, text: Text, workdir: str) -> None:
         """Compares a new output with the files that it names, while they are as the command saw them."""

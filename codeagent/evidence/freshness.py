@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from codeagent.errors import ToolError
 from codeagent.evidence.host import HostTree, Signature
 from codeagent.evidence.ledger import same_content
 from codeagent.evidence.lines import differing, lines_of, ranges, sha256
@@ -101,7 +102,7 @@ class Freshness:
 
     def _check(self, path: str, has_copy: bool) -> Change | None:
         seen = self._seen[path]
-        signature = self._host.signature(path)
+        signature = self._host.glance(path)
         if signature is not None and signature == seen.signature:
             return None
         found = self._host.read(path)
@@ -121,7 +122,10 @@ class Freshness:
             return "none"
         if self._sync is None:
             return "kept"
-        return "taken" if self._sync(path) else "conflict"
+        try:
+            return "taken" if self._sync(path) else "conflict"
+        except ToolError:
+            return "kept"
 
 
 def _settled(signature: Signature) -> Signature | None:

@@ -66,6 +66,14 @@ class HostTree:
         finally:
             os.close(fd)
 
+    def glance(self, path: str) -> Signature | None:
+        """The same by a single stat, which opens nothing and follows every link: only good to compare with a
+        signature that `read` gave. None when there is nothing."""
+        try:
+            return _signature(os.stat(path, dir_fd=self._fd))
+        except (OSError, ValueError):
+            return None
+
     def read(self, path: str) -> tuple[bytes, Signature] | None:
         """The whole file and the stat that belongs to it; None as for `signature`, and for more than 16 MiB."""
         fd = self._open(path)
@@ -88,8 +96,8 @@ class HostTree:
             os.close(fd)
 
     def folder(self, path: str) -> Path | None:
-        """The real folder of a file, for a watch; None when it does not lie beneath the root."""
-        folder = os.path.realpath((self.root / path).parent)
+        """The real folder of a folder's path, for a watch; None when it does not lie beneath the root."""
+        folder = os.path.realpath(self.root / path)
         inside = folder == str(self.root) or folder.startswith(f"{self.root}{os.sep}")
         return Path(folder) if inside else None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from codeagent.evidence.lines import plain, split
-from codeagent.evidence.recognise import shown_lines
+from codeagent.evidence.recognise import bare, shown_lines
 
 MAX_TEXTS = 400
 """Outputs of commands that are kept to be looked through when an answer cites a file; older ones are dropped."""
@@ -23,7 +23,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Output of a command. `settled` are the files that it was compared with when it was new."""
+    """Output of a command, as lines that can be compared. `settled` are the files that it was compared with."""
 
     call_id: str
     command: str
@@ -34,7 +34,7 @@ class Text:
         """Whether the command or the output names the file, at least by its last part."""
         name = path.rpartition("/")[2]
         word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
-        return word.search(self.command) is not None or any(word.search(line) for line in self.lines)
+        return word.search(self.command) is not None or word.search("\n".join(self.lines)) is not None
 
 
 class Ledger:
@@ -56,7 +56,7 @@ class Ledger:
 
     def add_text(self, call_id: str, command: str, text: str) -> Text:
         """Records the output of a command."""
-        record = Text(call_id, command, tuple(split(text)))
+        record = Text(call_id, command, tuple(map(bare, split(text))))
         self._texts.append(record)
         del self._texts[:-MAX_TEXTS]
         return record

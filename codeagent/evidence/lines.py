@@ -35,7 +35,9 @@ def lines_of(content: bytes) -> list[str]:
 
 def split(text: str) -> list[str]:
     """The lines of a text; only LF ends one."""
-    lines = [plain(line) for line in text.split("\n")]
+    lines = text.split("\n")
+    if "\r" in text or "\0" in text:
+        lines = [plain(line) for line in lines]
     if lines and lines[-1] == "":
         lines.pop()
     return lines

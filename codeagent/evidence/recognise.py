@@ -14,6 +14,8 @@ from codeagent.evidence.lines import plain
 
 MIN_DISTINCT = 3
 """Lines that a run must have before it counts for a file that neither command nor output names."""
+MAX_PLACES = 32
+"""Places of a file at which a run may begin; a line that stands at more of them only continues a run."""
 
 _WITH_PATH = re.compile(r"^(?P<path>[^\0\n]+?)(?P<mark>[:\-=])(?P<number>\d{1,9})(?P=mark)(?P<text>.*)$", re.DOTALL)
 _PLACE = re.compile(r"(?P<mark>[:\-=])(?P<number>\d{1,9})(?P=mark)(?P<text>.*)$", re.DOTALL)
@@ -23,15 +25,18 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def shown_lines(output: Sequence[str], path: str, file_lines: Sequence[str], named: bool) -> set[int]:
-    """Numbers of the lines of `path`, whose content is `file_lines`, that `output` shows.
+    """Numbers of the lines of `path`, whose content is `file_lines`, that `output` (see `bare`) shows.
 
-    `named` tells that the command names the file, so that output which does not say where it is from may be its.
+    `named` tells that command or output name the file, so that output which does not say where it is from may be
+    its.
     """
+    forms = _printed(path)
     found: set[int] = set()
     rest: list[str] = []
-    for raw in output:
-        line = plain(_ESCAPES.sub("", raw))
-        numbers = _numbered(line, path, file_lines, named)
+    for line in output:
+        numbers = _placed(line, forms, file_lines)
+        if not numbers and named:
+            numbers = _numbered(line, file_lines)
         found |= numbers
         if not numbers:
             rest.append(line)
@@ -41,32 +46,42 @@ def shown_lines(output: Sequence[str], path: str, file_lines: Sequence[str], nam
     return found
 
 
+def bare(line: str) -> str:
+    """A line of output as it is compared: without colours, and as `lines.plain` has it."""
+    return plain(_ESCAPES.sub("", line) if "\x1b" in line else line)
+
+
 def paths_in(output: Sequence[str]) -> list[str]:
     """Paths that the lines of an output begin with, each once, in order."""
     found: dict[str, None] = {}
-    for raw in output:
-        match = _WITH_PATH.match(_ESCAPES.sub("", raw))
+    for line in output:
+        match = _WITH_PATH.match(line[:600])
         if match and match["path"].strip() and len(match["path"]) < 400:
             found[match["path"].removeprefix("./")] = None
     return list(found)
 
 
-def _numbered(line: str, path: str, file_lines: Sequence[str], named: bool) -> set[int]:
-    match = _BLAME.match(line)
-    if match:
-        return _agreeing(int(match["number"]), match["text"] or "", file_lines) if named else set()
-    for printed in _printed(path):
-        if line.startswith(printed) and (match := _PLACE.match(line, len(printed))):
-            return _agreeing(int(match["number"]), match["text"], file_lines)
-    match = _NUMBERED.match(line)
-    return _agreeing(int(match["number"]), match["text"], file_lines) if match and named else set()
-
-
-def _printed(path: str) -> list[str]:
+def _printed(path: str) -> tuple[str, ...]:
     """The forms in which a path can stand at the start of a line: whole, or relative to a folder."""
     parts = path.split("/")
     relative = ["/".join(parts[start:]) for start in range(len(parts))]
-    return [f"/workspace/{path}", *(form for name in relative for form in (name, f"./{name}"))]
+    return (f"/workspace/{path}", *(form for name in relative for form in (name, f"./{name}")))
+
+
+def _placed(line: str, forms: tuple[str, ...], file_lines: Sequence[str]) -> set[int]:
+    """The line that an output places by path and number."""
+    if not line.startswith(forms):
+        return set()
+    for printed in forms:
+        if line.startswith(printed) and (match := _PLACE.match(line, len(printed))):
+            return _agreeing(int(match["number"]), match["text"], file_lines)
+    return set()
+
+
+def _numbered(line: str, file_lines: Sequence[str]) -> set[int]:
+    """The line that an output places by its number."""
+    match = _BLAME.match(line) or _NUMBERED.match(line)
+    return _agreeing(int(match["number"]), match["text"] or "", file_lines) if match else set()
 
 
 def _agreeing(number: int, text: str, file_lines: Sequence[str]) -> set[int]:
@@ -80,15 +95,24 @@ def _agreeing(number: int, text: str, file_lines: Sequence[str]) -> set[int]:
 
 def _runs(output: Sequence[str], file_lines: Sequence[str], named: bool) -> set[int]:
     """Lines of the longest runs that both have in common and that stand at one place of the file."""
+    if named and file_lines and list(output) == list(file_lines):
+        return set(range(1, len(file_lines) + 1))
+    wanted = set(output)
     places: dict[str, list[int]] = {}
     for number, line in enumerate(file_lines):
-        places.setdefault(line, []).append(number)
+        if line in wanted:
+            places.setdefault(line, []).append(number)
     found: set[int] = set()
-    at = 0
+    at = free = 0
     while at < len(output):
         length, starts = _longest(output, at, file_lines, places)
-        if length and len(starts) == 1 and _tells(output[at : at + length], named, places):
-            found.update(range(starts[0] + 1, starts[0] + length + 1))
+        if len(starts) == 1:
+            start, back = starts[0], 0
+            while at - back > free and start - back > 0 and output[at - back - 1] == file_lines[start - back - 1]:
+                back += 1
+            if _tells(output[at - back : at + length], named):
+                found.update(range(start - back + 1, start + length + 1))
+                free = at + length
         at += max(length, 1)
     return found
 
@@ -98,8 +122,10 @@ def _longest(
 ) -> tuple[int, list[int]]:
     """How many lines from `at` on stand together in the file, and where they do."""
     starts = places.get(output[at], [])
-    length = 1 if starts else 0
-    while starts and at + length < len(output):
+    if not starts or len(starts) > MAX_PLACES:
+        return 0, []
+    length = 1
+    while at + length < len(output):
         going_on = [
             start
             for start in starts
@@ -112,9 +138,11 @@ def _longest(
     return length, starts
 
 
-def _tells(run: Sequence[str], named: bool, places: Mapping[str, list[int]]) -> bool:
+def _tells(run: Sequence[str], named: bool) -> bool:
     """Whether a run is enough to say that it is from this file."""
-    telling = [line for line in run if re.search(r"\w", line)]
-    if named:
-        return bool(telling) or len(run) >= sum(map(len, places.values()))
-    return len(telling) >= MIN_DISTINCT
+    telling = 0
+    for line in run:
+        telling += re.search(r"\w", line) is not None
+        if telling >= (1 if named else MIN_DISTINCT):
+            return True
+    return False

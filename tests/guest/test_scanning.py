@@ -6,8 +6,6 @@ import os
 import time
 from pathlib import Path
 
-import pytest
-
 from codeagent.sandbox import files, protected
 from codeagent.sandbox.files import Scan
 from tests.guest.in_process import InProcess, in_process
@@ -49,7 +47,6 @@ def test_masks_that_are_not_mounted_are_told(tmp_path: Path) -> None:
         assert files.scan(guest) == Scan(frozenset({".env"}), frozenset(), (".env",), True)
 
 
-@pytest.mark.slow
 def test_a_scan_that_finds_nothing_new_is_cheap(tmp_path: Path) -> None:
     for number in range(1_000):
         (tmp_path / f"a{number % 30}/d{number}").mkdir(parents=True)

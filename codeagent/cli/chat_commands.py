@@ -157,8 +157,8 @@ class Chat:
             spent = f"{wording.tokens(sent)} tokens in{share}, {wording.tokens(out)} out"
             self._say(f"turn {record.get('turn')}: {record.get('outcome')}, {rounds}, {spent}")
         config = self._bench.choices.config
-        limit = wording.tokens(config.token_limit) if config.token_limit else "no limit of"
-        bounds = f"{config.max_rounds} rounds, {wording.duration(config.time_limit)}, {limit} tokens"
+        tokens = f"{config.token_limit:,}" if config.token_limit else "any number of"
+        bounds = f"{config.max_rounds} rounds, {wording.duration(config.time_limit)} and {tokens} tokens"
         self._say(f"Each turn may take {bounds}.", "dim")
 
     def _verify(self, rest: str) -> None:

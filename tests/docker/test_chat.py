@@ -145,7 +145,7 @@ def test_what_a_person_allows_is_shown_can_be_taken_back_and_changes_the_copy_on
         assert "  none" in chat.say("/approvals revoke 1")
         assert "There is no approval number 7." in chat.say("/approvals revoke 7")
         assert not (repo / "new.txt").exists()
-        passed = "Fix: verified (the command fails before the change and passes after it)"
+        passed = "Fix: verified (it fails before the change and passes after it)"
         assert passed in chat.say("/verify grep -rq two")
         assert "Fix: verification failed" in chat.say("/verify grep -rq three")
         report = repo.parent / "report.html"

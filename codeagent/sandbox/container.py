@@ -218,6 +218,8 @@ def reap_orphans(engine: Engine, here: Owner | None = None) -> list[str]:
                 removed.append(str(container["Id"])[:12])
         for volume in api.volumes(filters={"label": SESSION_LABEL})["Volumes"] or []:
             if is_gone((volume.get("Labels") or {}).get(OWNER_LABEL, ""), here):
-                api.remove_volume(volume["Name"], force=True)
-                removed.append(str(volume["Name"]))
+                # Another program may be removing it at the same moment.
+                with contextlib.suppress(docker.errors.DockerException):
+                    api.remove_volume(volume["Name"], force=True)
+                    removed.append(str(volume["Name"]))
     return removed

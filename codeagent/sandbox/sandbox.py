@@ -7,25 +7,23 @@ mask has come off, the private copy takes the mount's place, or a container was 
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from codeagent.errors import ErrorKind, SandboxError, ToolError
 from codeagent.sandbox.channel import Channel, ChannelLost
-from codeagent.sandbox.container import Container, image_volumes, reap_orphans, start_container
+from codeagent.sandbox.container import Container, reap_orphans
 from codeagent.sandbox.ended import command_result
-from codeagent.sandbox.hardening import WORKSPACE, Mount, Plan
 from codeagent.sandbox.marker import host_marker
 from codeagent.sandbox.output import OutputKeeper, saved_name
-from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
 from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Listing, Steps
-from codeagent.sandbox.view import Layout, View, Volumes
+from codeagent.sandbox.session_containers import Lease, Parts, Slot, Starter, hanging_up
+from codeagent.sandbox.view import View, Volumes
 from codeagent.sandbox.volume import create_volumes, remove_volumes
 from codeagent.settings import SandboxSettings
 
@@ -44,65 +42,6 @@ MASK_ROUNDS = 4
 Answer = TypeVar("Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a sandbox is made of. `outputs` is the session's folder for whole outputs, `repo` the host's path."""
-
-    engine: Engine
-    image: Image
-    toolbox: Toolbox
-    repo: Path
-    layout: Layout
-    settings: SandboxSettings
-    session_id: str
-    outputs: Path
-
-
-@dataclass(slots=True)
-class _Slot:
-    """The place of one container. `view` is what the container in it should have; `ids` the owner's, once known."""
-
-    role: str
-    view: Callable[[], View]
-    container: Container | None = None
-    losses: int = 0
-
-    @property
-    def running(self) -> Container:
-        if self.container is None:
-            raise SandboxError("The sandbox is closed.")
-        return self.container
-
-
-class _Lease:
-    """Containers in use: one that was replaced is closed when the last call in it has ended."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users: dict[str, int] = {}
-        self._retired: dict[str, Container] = {}
-
-    @contextlib.contextmanager
-    def holding(self, container: Container) -> Iterator[None]:
-        with self._lock:
-            self._users[container.id] = self._users.get(container.id, 0) + 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users[container.id] -= 1
-                done = self._retired.pop(container.id, None) if not self._users[container.id] else None
-            if done:
-                done.close()
-
-    def retire(self, container: Container) -> None:
-        with self._lock:
-            if self._users.get(container.id):
-                self._retired[container.id] = container
-                return
-        container.close()
-
-
 class DockerSandbox:
     """See `codeagent.sandbox.seam.Sandbox`. Use `open_sandbox`."""
 
@@ -110,14 +49,14 @@ class DockerSandbox:
         self._parts = parts
         self._steps = steps
         self._lock = threading.RLock()
-        self._lease = _Lease()
-        self._owner = Owner.current()
+        self._lease = Lease()
+        self._starter = Starter(parts)
         self._notes: list[str] = []
         self._volumes: Volumes | None = None
         self._closed = False
-        self._ids: tuple[int, int] | None = None
-        self._reader = _Slot("reader", parts.layout.mounted)
-        self._writer: _Slot | None = None
+        self._stop = threading.Event()
+        self._reader = Slot("reader", parts.layout.mounted)
+        self._writer: Slot | None = None
         self._ready: Future[None] = Future()
         self._opening = threading.Thread(target=self._open, name="sandbox-start", daemon=True)
         self._opening.start()
@@ -154,7 +93,7 @@ class DockerSandbox:
             args["quota"] = settings.copy_limit
         script = command.script.encode("utf-8", "surrogateescape")
         limit = command.timeout_seconds + GRACE_SECONDS
-        with self._in_use(self._writing_slot() if command.writable else self._reader) as container:
+        with self._in_use(self._writing_slot(cancel) if command.writable else self._reader) as container:
             keeper = OutputKeeper(self._parts.outputs / saved_name(command.call_id))
             try:
                 fields, _ = container.channel.call("run", args, script, keeper.take, cancel, limit)
@@ -185,6 +124,7 @@ class DockerSandbox:
 
     def close(self) -> None:
         """Ends the containers and removes the copy. Never raises; may be called twice."""
+        self._stop.set()  # before the lock, which is held while a copy is made
         with self._lock:
             self._closed = True
         self._opening.join()
@@ -234,7 +174,7 @@ class DockerSandbox:
             return self._parts.layout.outdated(glance)
 
     @contextlib.contextmanager
-    def _in_use(self, slot: _Slot, *, look_first: bool = True) -> Iterator[Container]:
+    def _in_use(self, slot: Slot, *, look_first: bool = True) -> Iterator[Container]:
         """The slot's container for one call. A container lost meanwhile is replaced, and the call fails."""
         container = self._current(slot, look_first)
         with self._lease.holding(container):
@@ -243,7 +183,7 @@ class DockerSandbox:
             except ChannelLost as lost:
                 raise _Replaced(self._replace(slot, container, lost.reason)) from None
 
-    def _current(self, slot: _Slot, look_first: bool) -> Container:
+    def _current(self, slot: Slot, look_first: bool) -> Container:
         self._ready.result()
         with self._lock:
             if lost := slot.running.channel.lost:
@@ -252,7 +192,7 @@ class DockerSandbox:
                 self._renew_masks(slot)
             return slot.running
 
-    def _renew_masks(self, slot: _Slot) -> None:
+    def _renew_masks(self, slot: Slot) -> None:
         """Calls wait here until every mask that is needed is in place."""
         for _ in range(MASK_ROUNDS):
             container = slot.running
@@ -268,12 +208,12 @@ class DockerSandbox:
             "Is a program rewriting them? Wait for it, or narrow --repo.",
         )
 
-    def _exchange(self, slot: _Slot) -> None:
+    def _exchange(self, slot: Slot) -> None:
         old, slot.container = slot.container, self._start(slot)
         if old is not None:
             self._lease.retire(old)
 
-    def _replace(self, slot: _Slot, lost: Container, reason: str) -> str:
+    def _replace(self, slot: Slot, lost: Container, reason: str) -> str:
         """A new container in place of a lost one, once; what the model is to be told."""
         with self._lock:
             note = f"the sandbox was lost ({reason}) and a new one has taken its place: what was in /tmp is gone" + (
@@ -301,12 +241,12 @@ class DockerSandbox:
                 if self._mount():
                     self._renew_masks(self._reader)
                 else:
-                    self._make_copy(from_host=True)
+                    self._make_copy(self._stop, from_host=True)
         except BaseException as error:
             self._ready.set_exception(error)
         else:
             self._ready.set_result(None)
-        reap_orphans(self._parts.engine, self._owner)
+        reap_orphans(self._parts.engine, self._starter.owner)
 
     def _mount(self) -> bool:
         """Starts the reader on the repository itself; whether the engine sees the same folder as we do."""
@@ -324,81 +264,49 @@ class DockerSandbox:
         self._reader.container = None
         return False
 
-    def _start(self, slot: _Slot) -> Container:
-        parts, view = self._parts, slot.view()
-        uid, gid = self._ids or (None, None)
-        config = {
-            "root": WORKSPACE,
-            "uid": uid,
-            "gid": gid,
-            "folders": dict(view.folders),
-            "environment": dict(view.environment),
-        }
-        toolbox = parts.toolbox
-        plan = Plan(
-            image=parts.image.id,
-            argv=(*toolbox.argv, json.dumps(config)),
-            labels=self._labels(slot.role),
-            mounts=(Mount("volume", toolbox.target, toolbox.volume), *view.mounts),
-            image_volumes=image_volumes(parts.engine, parts.image.id),
-        )
-        container = start_container(parts.engine, plan, parts.settings)
-        try:
-            guest = container.guest
-            if not guest.readable:
-                raise SandboxError(
-                    f"The repository cannot be read inside the container, as uid {guest.uid} and gid {guest.gid}.",
-                    "With SELinux, label the folder for containers (`chcon -Rt container_file_t`); with a rootless "
-                    "or user-namespaced engine, the folder must belong to the engine's user or be readable by all.",
-                )
-            self._ids = self._ids or (guest.uid, guest.gid)
-            parts.layout.prepare(container.channel)
-        except ChannelLost as lost:
-            container.close()
-            raise SandboxError(f"The sandbox was lost while it started: {lost.reason}.") from lost
-        except BaseException:
-            container.close()
-            raise
-        return container
+    def _start(self, slot: Slot) -> Container:
+        return self._starter.start(slot.role, slot.view())
 
-    def _labels(self, role: str) -> dict[str, str]:
-        return {SESSION_LABEL: self._parts.session_id, ROLE_LABEL: role, OWNER_LABEL: self._owner.label()}
-
-    def _writing_slot(self) -> _Slot:
+    def _writing_slot(self, cancel: threading.Event | None = None) -> Slot:
         self._ready.result()
         with self._lock:
-            return self._writer or self._make_copy(from_host=False)
+            return self._writer or self._make_copy(cancel or threading.Event(), from_host=False)
 
-    def _make_copy(self, *, from_host: bool) -> _Slot:
+    def _make_copy(self, cancel: threading.Event, *, from_host: bool) -> Slot:
         """Makes the private copy and puts it in the mount's place, for good. Nothing is left of a copy that fails."""
         parts = self._parts
         suffix = f"{parts.session_id}-{secrets.token_hex(4)}"
         volumes = Volumes(f"codeagent-copy-{suffix}", f"codeagent-baseline-{suffix}")
-        self._ids = uid, gid = self._ids or _owner_of(parts.repo)
-        create_volumes(parts.engine, parts.image.id, _names(volumes), self._labels("copy"), uid, gid)
-        writer = _Slot("writer", lambda: parts.layout.copied(volumes, True))
+        self._starter.ids = uid, gid = self._starter.ids or _owner_of(parts.repo)
+        create_volumes(parts.engine, parts.image.id, _names(volumes), self._starter.labels("copy"), uid, gid)
+        writer = Slot("writer", lambda: parts.layout.copied(volumes, True))
         try:
-            self._fill(volumes, from_host=from_host)
+            self._fill(volumes, cancel, from_host=from_host)
             writer.container = self._start(writer)
             self._point_reader(lambda: parts.layout.copied(volumes, False))
         except BaseException:
             if writer.container is not None:
                 writer.container.close()
             remove_volumes(parts.engine, _names(volumes))
-            if self._reader.container is None and not from_host:
+            if self._reader.container is None and not from_host and not self._stop.is_set():
                 parts.layout.refresh()
                 self._point_reader(parts.layout.mounted)
             raise
         self._writer, self._volumes = writer, volumes
         return writer
 
-    def _fill(self, volumes: Volumes, *, from_host: bool) -> None:
+    def _fill(self, volumes: Volumes, cancel: threading.Event, *, from_host: bool) -> None:
         """Makes the copy in a container of its own, in which no command runs."""
         layout = self._parts.layout
-        container = self._start(_Slot("copier", lambda: layout.copying(volumes, not from_host)))
+        container = self._starter.start("copier", layout.copying(volumes, not from_host))
         try:
-            (layout.upload if from_host else layout.fill)(container.channel, self._steps)
+            with hanging_up(container, cancel, self._stop):
+                (layout.upload if from_host else layout.fill)(container.channel, self._steps)
         except ChannelLost as lost:
+            if cancel.is_set() or self._stop.is_set():
+                raise ToolError(
+                    ErrorKind.CANCELLED, "copying the repository was cancelled; nothing was run"
+                ) from None
             message = f"The sandbox was lost while the repository was copied: {lost.reason}."
             raise SandboxError(message, "`codeagent doctor` looks at the engine.") from lost
         finally:

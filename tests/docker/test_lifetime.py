@@ -145,6 +145,26 @@ def test_a_copy_over_the_limit_is_refused_and_reading_goes_on(
     assert opened.volumes() == []
 
 
+def test_making_the_copy_can_be_cancelled(open_one: Open, small_repo: Path, tmp_path: Path) -> None:
+    repo = tmp_path / "many"
+    shutil.copytree(small_repo, repo)
+    for folder in range(40):
+        (repo / f"d{folder}").mkdir()
+        for number in range(500):
+            (repo / f"d{folder}" / f"f{number}").write_text("x")
+    opened = open_one(repo=repo)
+    cancel = threading.Event()
+    threading.Timer(0.7, cancel.set).start()
+    opened.run("true")
+    began = time.monotonic()
+    with pytest.raises(ToolError) as cancelled:
+        opened.run("true", writable=True, cancel=cancel)
+    assert cancelled.value.kind is ErrorKind.CANCELLED
+    assert time.monotonic() - began < 3
+    assert opened.sandbox.fetch("hello.txt") == b"hello\n"
+    assert opened.volumes() == []
+
+
 # Losses
 
 
@@ -284,9 +304,7 @@ def test_when_the_program_dies_its_containers_go_and_its_volumes_at_the_next_sta
     while engine.client.api.containers(all=True, filters=filters) and time.monotonic() < until:
         time.sleep(0.05)
     assert engine.client.api.containers(all=True, filters=filters) == []
-    assert len(engine.client.api.volumes(filters=filters)["Volumes"]) == 2
-    removed = reap_orphans(engine)
-    assert len([name for name in removed if session in name]) == 2
+    reap_orphans(engine)  # as the next start does; another one may have come first
     assert not engine.client.api.volumes(filters=filters)["Volumes"]
 
 

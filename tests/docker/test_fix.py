@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,12 +134,14 @@ def test_ask_with_a_check_and_no_change_keeps_its_exit_code(program: Program, re
 
 
 def test_a_resumed_session_still_has_its_change(program: Program, repo: Path) -> None:
-    assert fix(program, repo, PYTEST, RIGHT).code == 0
-    shutil.rmtree(repo / ".pytest_cache", ignore_errors=True)
     script: list[Scripted] = [
+        reply(call("apply_patch", {"patch": RIGHT}, call_id="p1")),
+        reply(text("Done.")),
         reply(call("read_file", {"path": "calc.py", "start_line": None, "end_line": None}, call_id="r1")),
         lambda request: reply(text(request.outputs["r1"])),
     ]
     with ModelServer(script) as server:
+        argv = ("fix", "repair it", "--repo", str(repo), "--verify", PYTEST, "--approve", "contained")
+        assert program.run(*argv, server=server).code == 0
         ran = program.run("resume", "show it", server=server, cwd=repo)
     assert ran.code == 0 and "return n // 2" in ran.out

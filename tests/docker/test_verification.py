@@ -82,17 +82,20 @@ def diff_of(repo: Path, tmp_path: Path, change: dict[str, str | None]) -> Diff:
     subprocess.run([*git[:1], "init", "-q", "--bare", str(tmp_path / "git")], check=True)
     work = tmp_path / "work"
     shutil.copytree(repo, work)
-    trees = []
-    for _ in range(2):
+
+    def tree() -> str:
         subprocess.run([*git, f"--work-tree={work}", "add", "-A", "-f"], check=True)
-        trees.append(subprocess.run([*git, "write-tree"], capture_output=True, text=True, check=True).stdout.strip())
-        for path, text in change.items():
-            target = work / path
-            if text is None:
-                target.unlink()
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(text)
+        return subprocess.run([*git, "write-tree"], capture_output=True, text=True, check=True).stdout.strip()
+
+    before = tree()
+    for path, text in change.items():
+        target = work / path
+        if text is None:
+            target.unlink()
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+    trees = [before, tree()]
     patch = subprocess.run([*git, "diff", "--binary", "--no-renames", *trees], capture_output=True, check=True).stdout
     return Diff(patch, tuple(change))
 

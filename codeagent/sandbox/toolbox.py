@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
+import re
+import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from codeagent.errors import SandboxError
 from codeagent.sandbox import image
@@ -21,7 +21,9 @@ from codeagent.sandbox.seam import Steps
 NAME = "codeagent-toolbox"
 TARGET = "/codeagent"
 LABEL = "codeagent.toolbox"
-PACKAGES = ("guest", "pathspec")
+FILL_SECONDS = 120
+_BUILT = re.compile(r"^Successfully built (\w+)", re.MULTILINE)
+_CONFLICT = 409
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +46,17 @@ def ensure(engine: Engine, steps: Steps) -> Toolbox:
     Builds the default image first where the engine lacks it. SandboxError when it cannot be made.
     """
     digest = content_hash()
-    name = f"{NAME}-{digest}"
-    if not _filled(engine, name):
+    if not _ready(engine, digest):
         base = image.ensure(engine, image.DEFAULT, steps)
         with image.build_lock("toolbox", steps):
-            if not _filled(engine, name):
+            if not _ready(engine, digest):
                 steps("preparing the toolbox", 0, 0)
-                _build(engine, base, digest)
-                _fill(engine, name, digest)
-    return Toolbox(name)
+                _make(engine, base, digest)
+    return Toolbox(f"{NAME}-{digest}")
 
 
 def content_hash() -> str:
-    """Changes with anything that the volume is made from: the default image, the recipe, the packages."""
+    """Changes with anything that the volume is made from: the default image, the recipe, the guest."""
     digest = hashlib.sha256(image.content_hash(image.sandbox_folder()).encode())
     for name, content in sorted(_inputs().items()):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -74,84 +74,103 @@ def _inputs() -> dict[str, bytes]:
     """The build context: names as the Dockerfile has them, and contents."""
     folder = image.sandbox_folder()
     recipe = {f"toolbox/{file.name}": file.read_bytes() for file in (folder / "toolbox").iterdir() if file.is_file()}
-    files = {**recipe, "Dockerfile": recipe["toolbox/Dockerfile"]}
-    for package in PACKAGES:
-        top = folder / package if package == "guest" else _installed(package)
-        for file in sorted(top.rglob("*.py")):
-            files[f"packages/{package}/{file.relative_to(top).as_posix()}"] = file.read_bytes()
-    return files
+    guest = {file.relative_to(folder).as_posix(): file.read_bytes() for file in (folder / "guest").rglob("*.py")}
+    return {**recipe, **guest, "Dockerfile": recipe["toolbox/Dockerfile"]}
 
 
-def _installed(package: str) -> Path:
-    """The folder of a pure Python package, found without importing it."""
-    found = importlib.util.find_spec(package)
-    if found is None or not found.origin:
-        raise SandboxError(f"The Python package {package} is not installed.", "Install codeagent again.")
-    return Path(found.origin).parent
-
-
-def _filled(engine: Engine, name: str) -> bool:
-    """Whether we filled the volume: an engine creates a missing one, empty and without labels, when it is used."""
+def _ready(engine: Engine, digest: str) -> bool:
+    """Whether the volume is there and whole: the image gets its name only when the volume has been filled from it."""
     import docker.errors
 
     try:
-        volume = engine.client.api.inspect_volume(name)
+        engine.client.api.inspect_image(f"{NAME}:{digest}")  # type: ignore[no-untyped-call]
+        volume = engine.client.api.inspect_volume(f"{NAME}-{digest}")
     except docker.errors.NotFound:
         return False
+    # An engine creates a missing volume, empty and without labels, when it is used.
     return LABEL in (volume.get("Labels") or {})
 
 
-def _build(engine: Engine, base: image.Image, digest: str) -> None:
+def _make(engine: Engine, base: image.Image, digest: str) -> None:
+    """May run at the same time for the same engine: our lock is known on this machine and to this user only."""
     import docker.errors
 
-    said = ""
     try:
-        with engine.patience(image.BUILD_SECONDS):
-            for line in engine.client.api.build(
-                fileobj=image.context(_inputs()),
-                custom_context=True,
-                buildargs={"SANDBOX_IMAGE": base.reference},
-                tag=f"{NAME}:{digest}",
-                labels={LABEL: digest},
-                network_mode="none",
-                rm=True,
-                forcerm=True,
-                decode=True,
-            ):
-                if "error" in line:
-                    raise _failed(f"{line['error']} {said}")
-                said = line.get("stream", "").strip() or said
+        image_id = _build(engine, base, digest)
+        _fill(engine, image_id, digest)
+        engine.client.api.tag(image_id, NAME, digest, force=True)
     except docker.errors.APIError as error:
         raise _failed(error.explanation or str(error)) from error
 
 
-def _fill(engine: Engine, name: str, digest: str) -> None:
-    """Creating a container with an empty volume makes the engine copy what the image has at that path."""
+def _build(engine: Engine, base: image.Image, digest: str) -> str:
+    """The id of the built image, which has no name yet."""
+    said = built = ""
+    with engine.patience(image.BUILD_SECONDS):
+        for line in engine.client.api.build(
+            fileobj=image.context(_inputs()),
+            custom_context=True,
+            buildargs={"SANDBOX_IMAGE": base.reference},
+            labels={LABEL: digest},
+            network_mode="none",
+            rm=True,
+            forcerm=True,
+            decode=True,
+        ):
+            if "error" in line:
+                raise _failed(f"{line['error']} {said}")
+            said = line.get("stream", "").strip() or said
+            if found := _BUILT.search(line.get("stream", "")):
+                built = found[1]
+    if not built:
+        raise _failed(f"the engine names no image: {said}")
+    return built
+
+
+def _fill(engine: Engine, image_id: str, digest: str) -> None:
+    """Creating a container with an empty volume makes the engine copy what the image has at that path.
+
+    The container's name is taken once on an engine, for as long as the copying lasts. Whoever comes second waits for
+    the first, and tidies up after it in case it was killed.
+    """
     import docker.errors
+    from docker.types import Mount
 
     api = engine.client.api
-    created = None
-    with contextlib.suppress(docker.errors.NotFound):
-        api.remove_volume(name)
+    volume = f"{NAME}-{digest}"
+    with contextlib.suppress(docker.errors.NotFound, docker.errors.APIError):
+        # Left over empty or half filled. What is in use stays, so it was whole.
+        api.remove_volume(volume)
     try:
-        api.create_volume(name, labels={LABEL: digest})
-        created = api.create_container(
-            f"{NAME}:{digest}",
+        api.create_container(
+            image_id,
             command=["true"],
+            name=f"{volume}-filling",
             labels={LABEL: digest},
-            volumes=[TARGET],
-            host_config=api.create_host_config(binds=[f"{name}:{TARGET}"], network_mode="none"),
+            host_config=api.create_host_config(
+                mounts=[Mount(TARGET, volume, labels={LABEL: digest})], network_mode="none"
+            ),
         )
-    except BaseException as error:
-        # Half a toolbox would be taken for a whole one.
-        with contextlib.suppress(docker.errors.APIError):
-            api.remove_volume(name, force=True)
-        if isinstance(error, docker.errors.APIError):
-            raise _failed(error.explanation or str(error)) from error
-        raise
-    finally:
-        if created:
-            api.remove_container(created["Id"], force=True)
+    except docker.errors.APIError as error:
+        if error.status_code != _CONFLICT:
+            raise
+        _await_other(engine, digest)
+    with contextlib.suppress(docker.errors.APIError):
+        api.remove_container(f"{volume}-filling", force=True)
+
+
+def _await_other(engine: Engine, digest: str) -> None:
+    """A container can be inspected when its creation, and with it the copying, is over."""
+    import docker.errors
+
+    deadline = time.monotonic() + FILL_SECONDS
+    while not _ready(engine, digest):
+        with contextlib.suppress(docker.errors.NotFound):
+            engine.client.api.inspect_container(f"{NAME}-{digest}-filling")
+            return
+        if time.monotonic() > deadline:
+            raise _failed("another codeagent has been filling its volume for too long")
+        time.sleep(0.05)
 
 
 def _failed(reason: str) -> SandboxError:

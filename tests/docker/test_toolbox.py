@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from codeagent.sandbox import image as images
 from codeagent.sandbox import toolbox as toolboxes
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.toolbox import Toolbox
@@ -15,7 +23,7 @@ IMAGES = ["image", "busybox_image", "broken_python_image"]
 
 PROBE = """
 import ctypes, decimal, hashlib, json, lzma, os, subprocess, sys, threading, zlib
-import guest, pathspec
+import guest
 print(json.dumps({
     "version": sys.version_info[:2] >= (3, 11),
     "path": [p for p in sys.path if not p.startswith("/codeagent/")],
@@ -103,15 +111,77 @@ def test_a_toolbox_of_another_version_is_outdated_unless_in_use(engine: Engine, 
         engine.client.api.remove_volume(name)
 
 
-def test_an_empty_volume_of_the_same_name_is_not_taken_for_the_toolbox(engine: Engine, toolbox: Toolbox) -> None:
+@pytest.fixture
+def another_version(engine: Engine, image: str, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the program whose guest differs, so that its toolbox is yet to be made."""
+    root = images.sandbox_folder().parent
+    for name in ("codeagent", "sandbox"):
+        shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "sandbox/guest/another.py").write_text(f"VERSION = {str(tmp_path)!r}\n")
+    yield tmp_path
+    api = engine.client.api
+    for volume in api.volumes(filters={"label": toolboxes.LABEL})["Volumes"]:
+        if volume["Name"] in (tmp_path / "made").read_text():
+            api.remove_volume(volume["Name"])
+            api.remove_image(volume["Name"].replace("toolbox-", "toolbox:"))
+
+
+ENSURE = """
+import sys
+from codeagent.sandbox import toolbox
+from codeagent.sandbox.engine import connect
+engine = connect(sys.argv[1])
+box = toolbox.ensure(engine, lambda *step: None)
+command = [box.python, "-IS", "-c", "import guest.another as a, json, decimal; print(a.VERSION)"]
+mounts = {box.volume: {"bind": box.target, "mode": "ro"}}
+print(box.volume)
+print(engine.client.containers.run(sys.argv[2], command, remove=True, volumes=mounts).decode(), end="")
+engine.close()
+"""
+
+
+def test_programs_that_know_nothing_of_each_other_make_one_whole_toolbox(
+    engine: Engine, image: str, another_version: Path
+) -> None:
+    """Other users, or other machines on the same engine: no lock is shared, and nobody sees half a toolbox."""
+    programs = []
+    for number in range(3):
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{another_version}:{sysconfig.get_path('purelib')}",
+            "CODEAGENT_HOME": str(another_version / f"home{number}"),
+        }
+        command = [sys.executable, "-c", ENSURE, engine.host, image]
+        programs.append(
+            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=another_version)
+        )
+    said = [program.communicate(timeout=120)[0].splitlines() for program in programs]
+    (another_version / "made").write_text(said[0][0])
+    assert said == [[said[0][0], str(another_version)]] * 3
+    assert engine.client.api.containers(all=True, filters={"name": f"{said[0][0]}-filling"}) == []
+
+
+def test_an_empty_volume_of_the_same_name_is_not_taken_for_the_toolbox(
+    engine: Engine, image: str, another_version: Path
+) -> None:
     """An engine creates a volume that a container asks for and that somebody has just removed."""
-    name = f"{toolbox.volume}-emptied"
+    environment = {**os.environ, "PYTHONPATH": f"{another_version}:{sysconfig.get_path('purelib')}"}
+    name = subprocess.run(
+        [sys.executable, "-c", "from codeagent.sandbox import toolbox as t; print(t.NAME + '-' + t.content_hash())"],
+        env=environment,
+        cwd=another_version,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    (another_version / "made").write_text(name)
     engine.client.api.create_volume(name)
-    try:
-        toolboxes._fill(engine, name, toolbox.volume.rpartition("-")[2])
-        volume = engine.client.api.inspect_volume(name)
-        assert toolboxes.LABEL in volume["Labels"]
-        emptied = Toolbox(name)
-        assert run_in(engine, emptied, "codeagent-sandbox", emptied.git, "--version").startswith("git version")
-    finally:
-        engine.client.api.remove_volume(name)
+    done = subprocess.run(
+        [sys.executable, "-c", ENSURE, engine.host, image],
+        env=environment,
+        cwd=another_version,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == [name, str(another_version)]

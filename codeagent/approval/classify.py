@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codeagent.approval.danger import commands_within, forbidden
+from codeagent.approval.danger import Search
 from codeagent.approval.flags import Refused
 from codeagent.approval.grammar import Command, Redirect, Script, Unclear
 from codeagent.approval.readonly import require_read_only
@@ -18,16 +18,16 @@ def classify(script: str, rules: Rules = NO_RULES) -> Classification:
 
     A script that an allow rule covers stays of class `ask` (it may write) and names the rule.
     """
-    found = tuple(commands_within(script))
+    search = Search(script)
     try:
         understood, unclear = parse(script), ""
     except Unclear as reason:
         understood, unclear = Script((), ()), str(reason)
     commands = tuple(command.argv for command in understood.commands)
-    if reason_never := forbidden(script, found):
-        return Classification(CommandClass.FORBIDDEN, reason_never, commands)
+    if search.never:
+        return Classification(CommandClass.FORBIDDEN, search.never, commands)
     for rule in rules.deny:
-        if any(denies(rule, argv) for argv in found):
+        if any(denies(rule, argv) for argv in search.commands):
             return Classification(
                 CommandClass.FORBIDDEN, f"your rule denies `{named(rule)}`", commands, f"deny {named(rule)}"
             )

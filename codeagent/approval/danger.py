@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from tree_sitter import Node
 
 from codeagent.approval.shell import nodes, text_of, tree, value
-
-Argv = tuple[str, ...]
+from codeagent.approval.wrappers import SHELLS, Argv, scripts, wrapped
 
 _NAMES = frozenset("mount umount nsenter unshare chroot pivot_root mkswap swapon insmod modprobe kexec".split())
 _BLOCK_DEVICE = (
@@ -24,116 +22,102 @@ _BLOCK_DEVICE = (
     r"nbd\d.*|pmem\d.*|bcache\d.*|drbd\d.*|mtdblock\d+|vblk.*|rbd\d.*|zd\d.*|fd\d+|cdrom|dvd|root|"
     r"(?:mapper|disk|block|md|zvol)/.+)"
 )
-SHELLS = frozenset("sh bash dash ash zsh ksh mksh ksh93 fish csh tcsh rbash busybox-sh".split())
-_MAX_NESTING = 20
-_MAX_UNWRAPPED = 1000
+# A function that pipes itself, where tree-sitter finds no whole grammar; and any redirection there.
 _FORK_BOMB = r"([^\s(){};|&]+)\s*\(\)\s*[{(][^})]*(?<![^\s;|&({])\1\s*\|\s*\1(?![^\s;|&)}])"
 _FORK_BOMB_LIMIT = 4096
-"""Characters up to which a script that is no whole grammar is searched for one by pattern."""
+_ANY_REDIRECT = r"(?:>[>|&]?|<>)[ \t]*['\"]?(/[^\s'\";|&<>]+)"
 _ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*="
+_DECLARING = ("export", "declare", "typeset", "readonly", "local", "unset", "unsetenv")
+
+MAX_CHARACTERS = 128 * 1024
+"""No kernel passes a longer argument to `sh -c`."""
+
+PARSE_SECONDS = 2.0
+"""tree-sitter needs milliseconds for what anybody writes, and minutes for 100 KB of `<`; then we look without it."""
+
+_MAX_DEPTH = 8
+_MAX_WRAPPERS = 64
+_MAX_READ = 2 * MAX_CHARACTERS
+"""Characters of scripts inside scripts that are read in all; wrappers in wrappers would multiply without end."""
 
 
-class Wrapper(NamedTuple):
-    """A program that runs the command in its operands: flags with a value in the next word, operands before it."""
+class Search:
+    """`commands` are all argv found, wrappers before what they run, words that expand as written; `never` says why
+    the script never runs, and is empty when nothing forbids it."""
 
-    valued: frozenset[str] = frozenset()
-    before: int = 0
+    def __init__(self, script: str) -> None:
+        self.commands: list[Argv] = []
+        self.never = ""
+        self._left = _MAX_READ
+        # Nor can an argument hold a NUL, on which tree-sitter loses its way.
+        self._script(script[:MAX_CHARACTERS].replace("\0", "\n"), 0)
 
+    def _forbid(self, what: str) -> None:
+        self.never = self.never or f"{what} never runs"
 
-def _wrapper(valued: str = "", before: int = 0) -> Wrapper:
-    return Wrapper(frozenset(valued.split()), before)
+    def _script(self, script: str, depth: int) -> None:
+        self._left -= len(script)
+        if depth > _MAX_DEPTH or self._left < 0:
+            return
+        try:
+            root = tree(script.encode(errors="surrogatepass"), PARSE_SECONDS)
+        except TimeoutError:
+            self._broken(script, depth)
+            return
+        inputs: dict[int, str] = {}
+        for node in nodes(root):
+            if node.type in ("command", "declaration_command", "unset_command"):
+                self._command(tuple(_words(node)), inputs.get(node.id, "") or _input_of(node), depth)
+            elif node.type == "redirected_statement" and (fed := _input_of(node)):
+                inputs[node.children[0].id] = fed
+            elif node.type == "file_redirect":
+                operator, target = _redirect(node)
+                if operator not in ("<", "<&") and _is_kernel_path(target):
+                    self._forbid(f"a redirection to {target}")
+            elif node.type == "function_definition" and not self.never and _pipes_itself(node):
+                self._forbid("a function that pipes itself into itself")
+        if root.has_error:
+            self._broken(script, depth)
 
+    def _broken(self, script: str, depth: int) -> None:
+        """A script that is no grammar to tree-sitter may still be one to a shell (`<>`, `{fd}>`, `!(a)`)."""
+        for words in _pieces(script):
+            self._command(words, "", depth)
+        for match in re.finditer(_ANY_REDIRECT, script):
+            if _is_kernel_path(match.group(1)):
+                self._forbid(f"a redirection to {match.group(1)}")
+        if len(script) < _FORK_BOMB_LIMIT and re.search(_FORK_BOMB, script):
+            self._forbid("a function that pipes itself into itself")
 
-WRAPPERS = {
-    "sudo": _wrapper(
-        "-u -g -h -p -C -c -T -t -r -U -D -R -a --user --group --host --prompt --chdir --chroot --type --role"
-    ),
-    "doas": _wrapper("-u -C -a"),
-    "env": _wrapper("-u -C --unset --chdir"),
-    "nice": _wrapper("-n --adjustment"),
-    "ionice": _wrapper("-c -n -p -P -u --class --classdata"),
-    "timeout": _wrapper("-k -s --kill-after --signal", before=1),
-    "stdbuf": _wrapper("-i -o -e --input --output --error"),
-    "nohup": _wrapper(),
-    "setsid": _wrapper(),
-    "time": _wrapper("-f -o --format --output"),
-    "command": _wrapper(),
-    "builtin": _wrapper(),
-    "exec": _wrapper("-a"),
-    "coproc": _wrapper(),
-    "xargs": _wrapper(
-        "-I -n -P -L -l -d -a -E -s --replace --max-args --max-procs --max-lines --delimiter --arg-file --max-chars"
-    ),
-    "parallel": _wrapper("-j -I -a --jobs --arg-file"),
-    "chrt": _wrapper("-T -P -D", before=1),
-    "taskset": _wrapper("", before=1),
-    "numactl": _wrapper("-m -N -C -p"),
-    "flock": _wrapper("-w -E --timeout --conflict-exit-code", before=1),
-    "watch": _wrapper("-n -q --interval"),
-    "strace": _wrapper("-e -o -p -s -u -E -P -O -a -b -I -S"),
-    "ltrace": _wrapper("-e -o -p -s -u -n -a -l"),
-    "gdb": _wrapper("-ex -x -p"),
-    "valgrind": _wrapper(),
-    "busybox": _wrapper(),
-    "toybox": _wrapper(),
-    "setarch": _wrapper(),
-    "linux32": _wrapper(),
-    "linux64": _wrapper(),
-    "setpriv": _wrapper("--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits"),
-    "prlimit": _wrapper("-p --pid"),
-    "capsh": _wrapper(),
-    "gosu": _wrapper("", before=1),
-    "su-exec": _wrapper("", before=1),
-    "runuser": _wrapper("-u -g -G --user --group"),
-    "systemd-run": _wrapper("-p -u -M -H -E --unit --property --uid --gid --slice"),
-    "pkexec": _wrapper("--user"),
-    "fakeroot": _wrapper("-l -s -i -u"),
-    "faketime": _wrapper("-f", before=1),
-    "unbuffer": _wrapper(),
-    "dumb-init": _wrapper(),
-    "tini": _wrapper("-p"),
-    "caffeinate": _wrapper("-t -w"),
-    "firejail": _wrapper(),
-    "bwrap": _wrapper(),
-    "winpty": _wrapper(),
-    "entr": _wrapper(),
-    "trickle": _wrapper("-d -u"),
-    "cgexec": _wrapper("-g"),
-}
-
-
-def commands_within(script: str, depth: int = 0) -> Iterator[Argv]:
-    """Every argv that can be found in `script`, wrappers before what they run; words that expand as written."""
-    root = tree(script.encode(errors="surrogatepass"))
-    for node in nodes(root):
-        if node.type in ("command", "declaration_command", "unset_command"):
-            for argv in _braced(_words(node)):
-                yield from _unwrapped(argv, depth, _input_of(node))
-        elif node.is_error:
-            for argv in _pieces(text_of(node)):
-                yield from _unwrapped(argv, depth)
-
-
-def forbidden(script: str, found: Sequence[Argv]) -> str:
-    """Why `script`, in which `found` are the commands, never runs; empty when nothing forbids it."""
-    for argv in found:
-        if reason := _forbidden_command(argv):
-            return reason
-    return _forbidden_shape(script, 0)
+    def _command(self, words: Argv, fed: str, depth: int) -> None:
+        """One command, what it runs in turn, and the scripts that it is given; `fed` is its here-document."""
+        if not words:
+            return
+        waiting = [words, *_braced(words)]
+        for argv in waiting:
+            self.commands.append(argv)
+            if what := _forbidden_command(argv):
+                self._forbid(what)
+            if len(waiting) < _MAX_WRAPPERS:
+                waiting.extend(wrapped(argv))
+            for script in scripts(argv):
+                self._script(script, depth + 1)
+            if fed and posixpath.basename(argv[0]) in SHELLS:
+                self._script(fed, depth + 1)
 
 
 def _forbidden_command(argv: Argv) -> str:
     name = posixpath.basename(argv[0])
     if name in _NAMES or name.startswith("mkfs"):
-        return f"{name} never runs"
+        return name
     if name == "rm" and _recursive(argv):
         for operand in argv[1:]:
             if _is_root(operand):
-                return f"rm -r of {operand} never runs"
+                return f"rm -r of {operand}"
     if name == "dd":
         for word in argv[1:]:
             if word.startswith("of=") and _is_kernel_path(word[3:]):
-                return f"dd writing to {word[3:]} never runs"
+                return f"dd writing to {word[3:]}"
     return ""
 
 
@@ -166,27 +150,6 @@ def _is_kernel_path(target: str) -> bool:
     )
 
 
-# Shapes: redirections and functions
-
-
-def _forbidden_shape(script: str, depth: int) -> str:
-    root = tree(script.encode(errors="surrogatepass"))
-    for node in nodes(root):
-        if node.type == "file_redirect":
-            operator, target = _redirect(node)
-            if operator not in ("<", "<&") and _is_kernel_path(target):
-                return f"a redirection to {target} never runs"
-        elif node.type == "function_definition" and _pipes_itself(node):
-            return "a function that pipes itself into itself never runs"
-    if root.has_error and len(script) < _FORK_BOMB_LIMIT and re.search(_FORK_BOMB, script):
-        return "a function that pipes itself into itself never runs"
-    if depth < _MAX_NESTING:
-        for inner in _inner_scripts(root):
-            if reason := _forbidden_shape(inner, depth + 1):
-                return reason
-    return ""
-
-
 def _redirect(node: Node) -> tuple[str, str]:
     operator, target = "", ""
     for child in node.children:
@@ -209,21 +172,10 @@ def _pipes_itself(function: Node) -> bool:
     return False
 
 
-def _inner_scripts(root: Node) -> Iterator[str]:
-    for node in nodes(root):
-        if node.type == "command":
-            for argv in _braced(_words(node)):
-                for inner in _unwrapped(argv, _MAX_NESTING):
-                    yield from _scripts(inner, _input_of(node))
-
-
-# Words
-
-
 def _words(command: Node) -> list[str]:
     words: list[str] = []
     for child in command.children:
-        if not words and child.type in ("export", "declare", "typeset", "readonly", "local", "unset", "unsetenv"):
+        if not words and child.type in _DECLARING:
             words.append(child.type)
         elif child.type == "command_name":
             words.append("".join(map(_lenient, child.children)) or text_of(child))
@@ -249,14 +201,12 @@ def _ansi(text: str) -> str:
         return text
 
 
-def _braced(words: list[str]) -> Iterator[Argv]:
-    """The argv; where its first word is `{a,b}`, as bash expands it."""
-    if not words:
-        return
-    yield tuple(words)
+def _braced(words: Argv) -> list[Argv]:
+    """The argv as bash expands a first word of the form `{a,b}`."""
     name = words[0]
     if name.startswith("{") and name.endswith("}") and "," in name:
-        yield (*name[1:-1].split(","), *words[1:])
+        return [(*name[1:-1].split(","), *words[1:])]
+    return []
 
 
 def _pieces(text: str) -> Iterator[Argv]:
@@ -269,90 +219,12 @@ def _pieces(text: str) -> Iterator[Argv]:
             yield tuple(words)
 
 
-# Wrappers and scripts in arguments
-
-
-def _unwrapped(argv: Argv, depth: int, fed: str = "") -> Iterator[Argv]:
-    """`argv`, then what it runs in turn."""
-    waiting, seen = [argv], 0
-    while waiting and seen < _MAX_UNWRAPPED:
-        current = waiting.pop(0)
-        seen += 1
-        yield current
-        waiting.extend(_wrapped(current))
-        if depth < _MAX_NESTING:
-            for script in _scripts(current, fed):
-                yield from commands_within(script, depth + 1)
-
-
-def _wrapped(argv: Argv) -> Iterator[Argv]:
-    name = posixpath.basename(argv[0])
-    if name == "find":
-        for at, word in enumerate(argv[:-1]):
-            if word in ("-exec", "-execdir", "-ok", "-okdir"):
-                yield argv[at + 1 :]
-    if name == "command" and len(argv) > 1 and argv[1] in ("-v", "-V"):
-        return
-    wrapper = WRAPPERS.get(name)
-    if wrapper is None:
-        return
-    words, before = list(argv[1:]), wrapper.before
-    while words:
-        word = words[0]
-        if word == "--":
-            words.pop(0)
-            before = min(before, wrapper.before)
-        elif word in wrapper.valued:
-            del words[:2]
-        elif (word.startswith("-") and len(word) > 1) or re.match(_ASSIGNMENT, word):
-            words.pop(0)
-        elif before:
-            before -= 1
-            words.pop(0)
-        else:
-            break
-    if words:
-        yield tuple(words)
-
-
-def _scripts(argv: Argv, fed: str) -> Iterator[str]:
-    """Scripts that a command is given as an argument, or on its input (`fed`)."""
-    name = posixpath.basename(argv[0])
-    if name in SHELLS or name in ("su", "script", "runuser", "sg", "flock", "watch", "newgrp"):
-        for at, word in enumerate(argv[1:], 1):
-            if re.fullmatch(r"-[A-Za-z]*c|--command|--session-command", word) and at + 1 < len(argv):
-                yield from argv[at + 1 :]
-                break
-            if word.startswith("--command="):
-                yield word.partition("=")[2]
-        if name in SHELLS and fed:
-            yield fed
-        if name == "watch":
-            yield " ".join(word for word in argv[1:] if not word.startswith("-"))
-    elif name == "eval":
-        yield " ".join(argv[1:])
-    elif name == "trap" and len(argv) > 1:
-        yield argv[1]
-    elif name == "alias":
-        for word in argv[1:]:
-            yield word.partition("=")[2]
-    elif name == "env":
-        for at, word in enumerate(argv[1:], 1):
-            if word in ("-S", "--split-string") and at + 1 < len(argv):
-                yield argv[at + 1]
-            elif match := re.match(r"(?:-[i0v]*S|--split-string=)(.+)", word, re.DOTALL):
-                yield match.group(1)
-
-
-def _input_of(command: Node) -> str:
-    """The text of a here-document or here-string of `command`."""
-    around = command.parent
-    holders = [command, *([around] if around is not None and around.type == "redirected_statement" else [])]
+def _input_of(node: Node) -> str:
+    """The text of the here-documents and here-strings that stand directly in `node`."""
     texts: list[str] = []
-    for holder in holders:
-        for child in holder.children:
-            if child.type == "herestring_redirect":
-                texts.extend(_lenient(part) for part in child.children if part.is_named)
-            elif child.type == "heredoc_redirect":
-                texts.extend(text_of(part) for part in child.children if part.type == "heredoc_body")
+    for child in node.children:
+        if child.type == "herestring_redirect":
+            texts.extend(_lenient(part) for part in child.children if part.is_named)
+        elif child.type == "heredoc_redirect":
+            texts.extend(text_of(part) for part in child.children if part.type == "heredoc_body")
     return "\n".join(texts)

@@ -20,7 +20,7 @@ _BLANKS = " \t"
 _ENDS_WORD = " \t\n;&|<>()"
 _GLOB = "*?["
 # In double quotes a `$` before one of these is itself in all three shells; anywhere else it may expand.
-_LONE_DOLLAR_BEFORE = '"|)/'
+_LONE_DOLLAR_BEFORE = '"|)/\\'
 _ESCAPABLE_IN_QUOTES = '"\\$`'
 _ASSIGNMENT = r"[A-Za-z_][A-Za-z0-9_]*(\[.*\])?\+?="
 _RESERVED = frozenset(

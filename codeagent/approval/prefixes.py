@@ -6,11 +6,11 @@ import posixpath
 import re
 
 from codeagent.approval.classify import require_plain_redirects
-from codeagent.approval.danger import SHELLS, WRAPPERS
 from codeagent.approval.flags import Refused
 from codeagent.approval.grammar import Command, Unclear
 from codeagent.approval.readonly import require_read_only
 from codeagent.approval.shell import parse
+from codeagent.approval.wrappers import SHELLS, WRAPPERS
 
 Prefix = tuple[str, ...]
 

@@ -23,7 +23,7 @@ _LS = (
     "--quoting-style= --reverse --recursive --size --sort= --time= --time-style= --tabsize= --width= --context --zero"
 )
 _GREP = (
-    "-abcEFGhHiIlLnoPqRrsTuUvwxyzZ -# -A# -B# -C# -m# -d: -D: -e! -f: --extended-regexp --fixed-strings "
+    "-abcEFGhHiIlLnoPqRrsTuUvVwxyzZ -# -A# -B# -C# -m# -d: -D: -e! -f: --extended-regexp --fixed-strings "
     "--basic-regexp --perl-regexp --regexp= --file= --ignore-case --no-ignore-case --word-regexp --line-regexp "
     "--null-data --no-messages --invert-match --max-count= --byte-offset --line-number --line-buffered "
     "--with-filename --no-filename --label= --only-matching --quiet --silent --binary-files= --text --directories= "
@@ -33,7 +33,7 @@ _GREP = (
 )
 # Left out: --pre, --pre-glob, --hostname-bin and -z (--search-zip), which start programs.
 _RG = (
-    "-abcFHIiLlNnoPpqSsUuvwx0. -A# -B# -C# -E: -e! -f: -g: -j# -m# -M# -d# -r: -t: -T: --after-context= "
+    "-abcFHIiLlNnoPpqSsUuvVwx0. -A# -B# -C# -E: -e! -f: -g: -j# -m# -M# -d# -r: -t: -T: --after-context= "
     "--before-context= --context= --auto-hybrid-regex --binary --block-buffered --byte-offset --case-sensitive "
     "--color= --colors= --column --no-column --context-separator= --no-context-separator --count --count-matches "
     "--crlf --dfa-size-limit= --encoding= --engine= --field-context-separator= --field-match-separator= --file= "

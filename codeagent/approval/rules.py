@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from codeagent.approval.danger import commands_within
+from codeagent.approval.danger import Search
 from codeagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,4 +55,4 @@ def check_rules(rules: Sequence[Rule]) -> None:
 
 
 def _covered(rule: Rule, example: str) -> bool:
-    return any(denies(rule, argv) for argv in commands_within(example))
+    return any(denies(rule, argv) for argv in Search(example).commands)

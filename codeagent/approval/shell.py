@@ -8,6 +8,7 @@ known harmless kind, and in which both find the same words, is understood.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 
 import tree_sitter_bash
@@ -15,8 +16,10 @@ from tree_sitter import Language, Node, Parser
 
 from codeagent.approval.grammar import Script, Unclear, read
 
-MAX_BYTES = 64 * 1024
+MAX_BYTES = 16 * 1024
 """Longer scripts are not judged; no honest reading command comes near."""
+
+_PIECE = 4096
 
 # Control characters but newline and tab, every space but the plain one, everything that shows nothing or turns
 # the direction of text, surrogates (undecodable bytes), private and unassigned planes.
@@ -67,12 +70,12 @@ def parse(script: str) -> Script:
     if len(encoded) > MAX_BYTES:
         raise Unclear(f"it is longer than {MAX_BYTES} bytes")
     root = tree(encoded)
-    _check_kinds(root)
+    commands, found_redirects = _plain_nodes(root)
     understood = read(script)
-    if [list(command.argv) for command in understood.commands] != [_argv(node) for node in _commands(root)]:
+    if [list(command.argv) for command in understood.commands] != [_argv(node) for node in commands]:
         raise Unclear("two parsers read it differently")
     redirects = [(redirect.operator, redirect.fd, redirect.target.text) for redirect in understood.redirects]
-    if sorted(redirects) != sorted(_redirect(node) for node in nodes(root) if node.type == "file_redirect"):
+    if sorted(redirects) != sorted(map(_redirect, found_redirects)):
         raise Unclear("two parsers read its redirections differently")
     return understood
 
@@ -84,9 +87,18 @@ def _refused(script: str) -> re.Match[str] | None:
     return re.search(_REFUSED, script)
 
 
-def tree(script: bytes) -> Node:
-    """tree-sitter's view of a script, errors included."""
-    return Parser(Language(tree_sitter_bash.language())).parse(script).root_node
+def tree(script: bytes, seconds: float | None = None) -> Node:
+    """tree-sitter's view of a script, errors included. Raises TimeoutError when it takes longer than `seconds`."""
+    parser = Parser(Language(tree_sitter_bash.language()))
+    if seconds is None:
+        return parser.parse(script).root_node
+    end = time.monotonic() + seconds
+    try:
+        return parser.parse(
+            lambda at, _point: script[at : at + _PIECE], progress_callback=lambda _at, _failed: time.monotonic() > end
+        ).root_node
+    except ValueError:
+        raise TimeoutError from None
 
 
 def nodes(root: Node) -> Iterator[Node]:
@@ -102,8 +114,9 @@ def text_of(node: Node) -> str:
     return (node.text or b"").decode(errors="replace")
 
 
-def _check_kinds(root: Node) -> None:
-    unclear = ""
+def _plain_nodes(root: Node) -> tuple[list[Node], list[Node]]:
+    """The commands and the redirections. Raises Unclear when anything is not of a kind that is surely read alike."""
+    unclear, commands, redirects = "", [], []
     for node in nodes(root):
         if node.is_error or node.is_missing:
             unclear = unclear or "it is not complete shell grammar"
@@ -115,12 +128,13 @@ def _check_kinds(root: Node) -> None:
             raise Unclear(f"{node.type} is not POSIX")
         elif node.type == "&":
             raise Unclear("it runs in the background")
+        elif node.type in ("command", "test_command"):
+            commands.append(node)
+        elif node.type == "file_redirect":
+            redirects.append(node)
     if unclear:
         raise Unclear(unclear)
-
-
-def _commands(root: Node) -> Iterator[Node]:
-    return (node for node in nodes(root) if node.type in ("command", "test_command"))
+    return commands, redirects
 
 
 def _argv(command: Node) -> list[str]:

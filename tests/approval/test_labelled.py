@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,32 @@ def test_every_dangerous_flag_is_refused_wherever_it_stands() -> None:
         if classify(script := form.format(program, flag)).class_.label == "read_only"
     ]
     assert let_through == []
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "<" * 60_000,
+        "'" * 60_000,
+        "(" * 60_000,
+        "a;" * 30_000,
+        "f() " * 15_000,
+        "sudo " * 12_000,
+        "env -S " * 8_000,
+        "find -exec " * 5_000,
+        "sh -c " * 10_000,
+        "[ a " + "-a b " * 10_000 + "]",
+        "sed -n '" + "1p;" * 20_000 + "'",
+        "\0" * 60_000,
+    ],
+    ids=lambda script: script[:8],
+)
+def test_no_script_takes_long_or_breaks_the_judgement(script: str) -> None:
+    began = time.monotonic()
+    assert classify(script).class_.label == "ask"
+    assert time.monotonic() - began < 15
+
+
+def test_a_forbidden_command_is_found_beside_what_no_parser_finishes() -> None:
+    assert classify("mount x; " + "<" * 100_000).reason == "mount never runs"
+    assert classify("<" * 100_000 + "; rm -rf /").reason == "rm -r of / never runs"

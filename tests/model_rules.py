@@ -57,6 +57,8 @@ def rejection(api: str, body: Json, headers: Mapping[str, str], memory: Memory) 
             check_messages(body, headers, memory)
     except Wrong as wrong:
         return wrong.rejection
+    except (TypeError, AttributeError, KeyError) as error:
+        return Rejection(f"a field has the wrong type: {error!r}")
     return None
 
 

@@ -25,6 +25,8 @@ def check_messages(body: Json, headers: Mapping[str, str], memory: Memory) -> No
     for tool in body.get("tools", []):
         only(tool, {"name", "description", "input_schema", "strict", "cache_control", "type"}, "tools.")
         function(tool, "input_schema")
+        bounded = tool.get("strict") and '"minimum": ' in json.dumps(tool)
+        require(not bounded, "tools.0.input_schema: For 'integer' type, property 'minimum' is not supported")
     unique([tool["name"] for tool in body.get("tools", [])], "tool")
     require("tool_choice" not in body or body.get("tools"), "tool_choice may only be specified while providing tools")
     messages = body.get("messages")

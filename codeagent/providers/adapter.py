@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from codeagent.conversation import Json, ToolCall, adopted, text_of
 from codeagent.errors import ModelError
 from codeagent.inference import Inference, Progress, Request, RetryNotice
 from codeagent.providers.encoding import Shown
-from codeagent.providers.explain import explained, host
+from codeagent.providers.explain import explained, host, without_key
 from codeagent.providers.failures import Failure, Kind, final, of_event
 from codeagent.providers.retry import Patience
 from codeagent.providers.sse import EventStream
@@ -139,7 +140,8 @@ class Adapter:
                 wait = patience.wait_after(failure)
                 if wait is None:
                     raise explained(failure, self._settings, patience.attempts) from failure
-                progress(RetryNotice(patience.attempts + lessons, failure.message, round(wait * 1000)))
+                reason = without_key(failure.message, self._settings)
+                progress(RetryNotice(patience.attempts + lessons, reason, round(wait * 1000)))
                 self._sleep(wait)
 
     def _find_model(self) -> None:
@@ -170,7 +172,8 @@ class Adapter:
                 return self._whole(b"".join(body.chunks()).decode("utf-8", "replace"), show)
             stream = EventStream(body.chunks())
             try:
-                inference = self._dialect.read(Events(stream, body), show)
+                with _shape_checked():
+                    inference = self._dialect.read(Events(stream, body), show)
             except Failure as failure:
                 if failure.kind is Kind.CUT and stream.stray.strip():
                     return self._whole(stream.stray, show)
@@ -188,7 +191,8 @@ class Adapter:
             raise Failure(Kind.FOREIGN, content[:200])
         if answer.get("error") and not answer.get("output"):
             raise of_event(answer)
-        inference = self._dialect.read_whole(answer)
+        with _shape_checked():
+            inference = self._dialect.read_whole(answer)
         show(text_of(inference.items))
         return inference
 
@@ -198,6 +202,15 @@ class Adapter:
         names = [tool.name for tool in request.tools]
         text_call = not calls and written_as_text(text_of(items), names)
         return replace(inference, items=items, text_call=text_call)
+
+
+@contextmanager
+def _shape_checked() -> Iterator[None]:
+    """A field of a kind that the API does not have there is the server's fault, wherever it is stumbled over."""
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError, KeyError) as error:
+        raise Failure(Kind.FOREIGN, f"a field of its answer is not of the form it should be ({error})") from error
 
 
 def _event(content: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from codeagent.providers.chat_items import REASONING_FIELDS, Form, Messages, ite
 from codeagent.providers.chat_stream import Assembly
 from codeagent.providers.encoding import Shown, cleaned, encoded
 from codeagent.providers.failures import Failure, Kind, of_event
-from codeagent.providers.learning import named_parameter, without
+from codeagent.providers.learning import refused_field, without
 from codeagent.providers.options import Options
 from codeagent.providers.written import Written
 from codeagent.settings import ProviderSettings
@@ -127,11 +127,11 @@ class Chat:
         lesson = self._learn_form(failure) or self._learn_limit(failure)
         if lesson:
             return lesson
-        name = named_parameter(failure, [name for name in _OPTIONAL if name not in self._without])
-        if name:
-            self._without.add(name)
-            return without(name)
-        return ""
+        name = refused_field(failure, [name for name in _OPTIONAL if name not in self._without])
+        if not name:
+            return ""
+        self._without.add(name)
+        return without(name)
 
     def _learn_form(self, failure: Failure) -> str:
         form, words = self._form, failure.words
@@ -179,7 +179,7 @@ class Chat:
     def _learn_limit(self, failure: Failure) -> str:
         if self._settings.max_output_tokens is None or not self._limit_field:
             return ""
-        named = named_parameter(failure, [self._limit_field])
+        named = refused_field(failure, [self._limit_field])
         if not named and not ("max_tokens" in failure.words and "max_completion_tokens" in failure.words):
             return ""
         refused = self._limit_field

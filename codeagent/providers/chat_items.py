@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -14,6 +15,8 @@ from codeagent.providers.source import groups
 
 API = "chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+
+_THINKING = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 
 @dataclass
@@ -63,11 +66,12 @@ def _item(payload: Json, position: int, source: Source) -> Item:
 
 
 def text_in(content: object) -> str:
-    """The text of a content that may be a list of typed parts (Mistral)."""
+    """The text of a content that may be a list of typed parts (Mistral), without thinking that a local server left
+    in it; the stored message keeps both."""
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
         return "".join(str(part.get("text") or "") for part in parts)
-    return content if isinstance(content, str) else ""
+    return _THINKING.sub("", content, count=1) if isinstance(content, str) else ""
 
 
 class Messages:

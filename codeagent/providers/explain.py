@@ -35,7 +35,7 @@ def host(settings: ProviderSettings) -> str:
 def explained(failure: Failure, settings: ProviderSettings, attempts: int) -> ModelError:
     """The error that ends the request for good."""
     server, table = host(settings), f"[providers.{settings.name}]"
-    said = _without_key(failure.message, settings)
+    said = without_key(failure.message, settings)
     if key_refused(failure):
         return _key_error(failure, settings, server)
     if context_full(failure):
@@ -86,7 +86,7 @@ def _key_error(failure: Failure, settings: ProviderSettings, server: str) -> Mod
         )
     if failure.status == 403 and "key" not in failure.words:
         return ModelError(
-            f"{server} does not allow this key to use {settings.model}: {_without_key(failure.message, settings)}",
+            f"{server} does not allow this key to use {settings.model}: {without_key(failure.message, settings)}",
             f"Check what the key in {variable} may do, or choose another model with --model.",
         )
     return ModelError(f"{server} refused the key in {variable}.", f"Set {variable} to a valid key of that provider.")
@@ -104,5 +104,6 @@ def _not_found(settings: ProviderSettings, server: str, said: str) -> ModelError
     )
 
 
-def _without_key(text: str, settings: ProviderSettings) -> str:
+def without_key(text: str, settings: ProviderSettings) -> str:
+    """What a server said, without the key in it."""
     return text.replace(settings.api_key, "[key]") if settings.api_key else text

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codeagent.conversation import Item, Json
-from codeagent.inference import Finish, Inference, Request, Usage
+from codeagent.inference import Finish, Inference, Request, ToolSpec, Usage
 from codeagent.providers.adapter import Events
 from codeagent.providers.encoding import Shown, cleaned, encoded
 from codeagent.providers.failures import Failure, Kind, of_event
-from codeagent.providers.learning import named_parameter, without
+from codeagent.providers.learning import refused_field, without
 from codeagent.providers.messages_items import MessageList, items_of
 from codeagent.providers.messages_stream import Blocks
 from codeagent.providers.options import Options
@@ -75,11 +75,7 @@ class Messages:
         if request.instructions:
             fields["system"] = [{"type": "text", "text": request.instructions, **marked}]
         if request.tools:
-            strict = {} if "strict" in self._without else {"strict": True}
-            fields["tools"] = [
-                {"name": t.name, "description": t.description, "input_schema": t.parameters, **strict}
-                for t in request.tools
-            ]
+            fields["tools"] = [self._tool(tool) for tool in request.tools]
             if request.tool_choice == "none":
                 fields["tool_choice"] = {"type": "none"}
         if settings.reasoning_effort is not None:
@@ -88,6 +84,12 @@ class Messages:
         fields["stream"] = self._options.stream
         fields.update(self._options.body)
         return {name: value for name, value in fields.items() if name not in self._without}
+
+    def _tool(self, tool: ToolSpec) -> Json:
+        named = {"name": tool.name, "description": tool.description}
+        if "strict" in self._without:
+            return {**named, "input_schema": tool.parameters}
+        return {**named, "input_schema": _without_bounds(tool.parameters), "strict": True}
 
     def read(self, events: Events, show: Shown) -> Inference:
         blocks = Blocks(show)
@@ -132,11 +134,24 @@ class Messages:
         ) and self._list.forget_thinking(self._sent):
             self._written.forget()
             return "the server does not take its earlier thinking; sent again without it"
-        name = named_parameter(failure, [name for name in _OPTIONAL if name not in self._without])
+        name = refused_field(failure, [name for name in _OPTIONAL if name not in self._without])
         if not name:
             return ""
         self._without.add(name)
         return without(name)
+
+
+_BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "pattern")
+
+
+def _without_bounds(schema: Any) -> Any:
+    """A strict schema may not hold bounds here; the tool checks them anyway."""
+    if isinstance(schema, list):
+        return [_without_bounds(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    inner = {name: value for name, value in schema.items() if name not in _BOUNDS or isinstance(value, Mapping)}
+    return {name: _without_bounds(value) for name, value in inner.items()}
 
 
 def _usage(usage: Json) -> Usage:

@@ -105,7 +105,7 @@ class MessageList:
             arguments = given if isinstance(given, dict) else parsed_object(item.arguments) or {}
             return {**kept, "id": self._ids(item.call_id), "name": tool_name(item.name), "input": arguments}
         readable = source is not None and self._same_model(source) and source.response not in self._unreadable
-        return payload if readable else None
+        return payload if readable and isinstance(payload.get("type"), str) else None
 
     def _same_model(self, source: Source) -> bool:
         return source.api == API and source.provider == self._provider and source.model == self._model

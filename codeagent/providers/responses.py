@@ -15,7 +15,7 @@ from codeagent.inference import Finish, Inference, Request, Usage
 from codeagent.providers.adapter import Events
 from codeagent.providers.encoding import Shown, cleaned, encoded
 from codeagent.providers.failures import Failure, Kind, final, of_event, transient
-from codeagent.providers.learning import named_parameter, without
+from codeagent.providers.learning import refused_field, schema_refused, without
 from codeagent.providers.options import Options
 from codeagent.providers.responses_items import Input, items_of, refused_text
 from codeagent.providers.source import source_of
@@ -35,6 +35,7 @@ class Responses:
         self._settings = settings
         self._options = options
         self._without = set(options.without)
+        self._strict = True
         self._server_state = settings.state == "server"
         self._input = Input(settings.name, settings.model, stored=self._server_state)
         self._written = Written(self._input.encode)
@@ -70,7 +71,7 @@ class Responses:
 
     def _tools(self, request: Request) -> list[dict[str, Any]]:
         # Without the field, the API tries to make a schema strict by itself, so it is always said.
-        strict = {} if "strict" in self._without else {"strict": True}
+        strict = {} if "strict" in self._without else {"strict": self._strict}
         return [
             {"type": "function", "name": t.name, "description": t.description, "parameters": t.parameters, **strict}
             for t in request.tools
@@ -125,7 +126,10 @@ class Responses:
             self._written.forget()
             self._stored = None
             return "the server cannot read its earlier reasoning; sent again without it"
-        name = named_parameter(failure, [name for name in _OPTIONAL if name not in self._without])
+        if self._strict and schema_refused(failure):
+            self._strict = False
+            return "the server does not take the tools' schemas as strict ones"
+        name = refused_field(failure, [name for name in _OPTIONAL if name not in self._without])
         if not name:
             return ""
         self._without.add(name)
@@ -168,7 +172,7 @@ def _output(response: Json, done: list[tuple[Any, Json]], text: str) -> list[Jso
     """
     if all(isinstance(index, int) for index, _ in done):
         done = sorted(done, key=lambda pair: pair[0])
-    items = [item for _, item in done]
+    items = [item for number, (_, item) in enumerate(done) if (_, item) not in done[:number]]
     told = [item for item in response.get("output") or () if isinstance(item, dict)]
     known = {name for item in items for name in (item.get("id"), item.get("call_id")) if name}
     items += [item for item in told[len(items) :] if not {item.get("id"), item.get("call_id")} & known]

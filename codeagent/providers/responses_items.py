@@ -126,7 +126,11 @@ class Input:
         if not isinstance(item, Reasoning) or not self._own(item.source) or item.source.model != self._model:
             return False
         payload = item.source.payload
-        if payload.get("type") in _EXECUTED_BY_CLIENT or item.source.response in self._unreadable:
+        if (
+            not isinstance(payload.get("type"), str)
+            or payload["type"] in _EXECUTED_BY_CLIENT
+            or item.source.response in self._unreadable
+        ):
             return False
         # Without the seal, and without open text, the server would have to look the item up.
         return payload.get("type") != "reasoning" or bool(

@@ -19,7 +19,7 @@ READ_FILE = ToolSpec(
     "Reads a file.",
     {
         "type": "object",
-        "properties": {"path": {"type": "string"}, "start_line": {"type": ["integer", "null"]}},
+        "properties": {"path": {"type": "string"}, "start_line": {"type": ["integer", "null"], "minimum": 1}},
         "required": ["path", "start_line"],
         "additionalProperties": False,
     },

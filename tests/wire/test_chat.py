@@ -496,3 +496,13 @@ def test_what_a_model_said_before_its_calls_stays_beside_them() -> None:
         talk.answer()
         talk.infer()
     assert server.requests[1].items[2]["content"] == "Let me look."
+
+
+def test_thinking_that_a_server_left_in_the_content_is_no_part_of_the_answer() -> None:
+    with ModelServer([reply("<think>\nhm <b>\n</think>\n\nBecause."), reply("ok")]) as server:
+        talk = Talk(server, "chat")
+        first = talk.ask("Why?")
+        assert text_of(first.items) == "Because."
+        assert "hm" in first.raw[0]["content"]
+        talk.ask("And?")
+    assert server.requests[1].items[2]["content"] == "Because."

@@ -130,6 +130,10 @@ def test_ids_that_change_between_the_events_do_not_double_an_item() -> None:
     assert calls_of(*events) == [("c1", "a", False)]
 
 
+def test_an_item_that_is_told_twice_is_one_item() -> None:
+    assert calls_of(done(function("c1", "a"), 0), done(function("c1", "a"), 0), ended()) == [("c1", "a", False)]
+
+
 def test_a_response_that_is_told_only_at_its_end() -> None:
     assert calls_of(ended(output=[function("c1", "a")])) == [("c1", "a", False)]
 

@@ -290,6 +290,41 @@ def test_a_full_context_is_recognised_in_each_server_s_words(api: str, code: int
     assert talk.notices == []
 
 
+def test_a_context_that_is_found_full_in_the_stream_is_recognised() -> None:
+    error = {"code": "context_length_exceeded", "message": "Your input exceeds the context window."}
+    failed = {"type": "response.failed", "response": {"status": "failed", "error": error}}
+    for event in ({"type": "error", **error}, {"type": "error", "error": error}, failed):
+        with ModelServer([raw_sse(event)]) as server, pytest.raises(ContextFull):
+            Talk(server, "responses").ask("Why?")
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_server_may_say_that_trying_again_is_of_no_use(api: str) -> None:
+    with ModelServer([status(503, {"x-should-retry": "false"})]) as server, pytest.raises(ModelError):
+        Talk(server, api).ask("Why?")
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_key_that_a_server_quotes_is_not_shown(api: str) -> None:
+    body = {"error": {"message": "no route for key-123"}}
+    with ModelServer([status(500, body=body), status(400, body=body)]) as server:
+        talk = Talk(server, api)
+        with pytest.raises(ModelError, match=r"no route for \[key\]"):
+            talk.ask("Why?")
+    assert [n.reason for n in talk.notices] == ["no route for [key]"]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_schema_that_is_refused_as_a_strict_one_is_sent_as_a_loose_one(api: str) -> None:
+    words = "Invalid schema for function 'read_file': 'minimum' is not supported"
+    refused = status(400, body={"error": {"message": words, "code": "invalid_function_parameters"}})
+    with ModelServer([refused, reply("1"), reply("2")], prefix="free") as server:
+        talk = Talk(server, api)
+        talk.ask("a")
+        talk.ask("b")
+    assert [b'"strict":true' in r.raw for r in server.requests] == [True, False, False]
+
+
 @pytest.mark.parametrize("api", APIS)
 def test_any_byte_shows_that_a_server_lives(api: str) -> None:
     slow = hang(1.0, reply("Slow but whole."), after=2, comment_every=0.1, resume=True)

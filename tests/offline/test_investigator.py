@@ -289,3 +289,44 @@ def test_the_wire_form_of_a_response_gives_the_same_items() -> None:
     inference = OfflineProvider().infer(request, lambda _: None)
     rebuilt = [item_of(payload, item.source) for payload, item in zip(inference.raw, inference.items, strict=True)]  # type: ignore[union-attr, arg-type]
     assert rebuilt == list(inference.items)
+
+
+def test_a_place_far_down_a_long_file_is_read_where_it_is(tmp_path: Path) -> None:
+    filler = "".join(f"def filler_{number}():\n    return {number}\n\n\n" for number in range(1_000))
+    code = "def deep(x):\n    if x:\n        return helper(x)\n    return None\n\n\ndef helper(x):\n    return None\n"
+    found = Machine(repository(tmp_path, {"long.py": filler + code})).ask("why does deep() return None")
+    assert found.cites("long.py", 4_004)
+    assert found.cites("long.py", 4_008)
+    assert [json.loads(call.arguments)["start_line"] for call in found.calls if call.name == "read_file"] == [3851]
+
+
+def test_go_and_typescript_are_followed_across_files(tmp_path: Path) -> None:
+    root = repository(
+        tmp_path,
+        {
+            "store/store.go": (
+                "package store\n\ntype Store struct { cache *Cache }\n\n"
+                "func (s *Store) Load(key string) *Item {\n\treturn s.cache.Lookup(key)\n}\n"
+            ),
+            "store/cache.go": (
+                "package store\n\ntype Cache struct { items map[string]*Item }\n\n"
+                "func (c *Cache) Lookup(key string) *Item {\n\tif item, ok := c.items[key]; ok {\n"
+                "\t\treturn item\n\t}\n\treturn nil\n}\n"
+            ),
+            "web/api.ts": (
+                "import { pick } from './choice';\n\nexport class Api {\n"
+                "  first(all: string[]): string | undefined {\n"
+                "    const one = pick(all);\n    return one;\n  }\n}\n"
+            ),
+            "web/choice.ts": "export const pick = (all: string[]) => all.length ? all[0] : undefined;\n",
+        },
+    )
+    assert Machine(root).ask("why does Store.Load return nil").cites("store/cache.go", 9)
+    assert Machine(root).ask("why is Api.first undefined").cites("web/choice.ts", 1)
+
+
+def test_recursion_and_circles_come_to_an_end(tmp_path: Path) -> None:
+    code = "def one(x):\n    return two(x)\n\n\ndef two(x):\n    return one(x) if x else two(None)\n"
+    found = Machine(repository(tmp_path, {"a.py": code})).ask("why does one() return None")
+    assert found.rounds <= 6
+    assert "Nothing found" in found.answer

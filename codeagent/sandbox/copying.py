@@ -57,7 +57,9 @@ def fill(channel: Calls, plan: Plan, steps: Steps) -> None:
         "emptied": list(plan.emptied),
     }
     progress = _Progress(steps)
-    channel.call("copy", {}, json.dumps(given).encode("ascii"), progress.take)
+    fields, _ = channel.call("copy", {}, json.dumps(given).encode("ascii"), progress.take)
+    if skipped := fields.get("skipped"):
+        steps(f"{WHAT}: {skipped} entries were left out (closed to the owner, sockets, devices)", 1, 1)
 
 
 class _Progress:

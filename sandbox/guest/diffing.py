@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from guest.baseline import FILE, FOLDER, LINK, LINK_MODE, MASKED, Baseline, Entry, Stamp
 from guest.patching import Side, file_patch
+from guest.protection import Protection
 from guest.quoting import quoted
 from guest.reading import sized
 
@@ -33,6 +34,7 @@ class Comparison:
 
     root: int
     baseline: Baseline
+    protection: Protection
     hash_name: str = "sha1"
     paths: list[bytes] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -107,6 +109,9 @@ class Comparison:
         if is_folder and entry is not None and entry.kind == FOLDER:
             return True
         if entry is not None and not is_folder and entry.stamp == Stamp.of(found):
+            return False
+        if entry is None and self.protection.covers_entry(path, is_folder):
+            self.notes.append(f"{quoted(path)} is new, and is not in the diff: its name is protected")
             return False
         is_ignored = entry.ignored if entry is not None else self.baseline.ignores(path, is_folder)
         if is_ignored:

@@ -93,7 +93,7 @@ class Files:
     def diff(self, root: Root, args: dict[str, Any], _body: bytes) -> Reply:
         """Body: JSON `{paths, notes, ignored}` on one line, then the patch."""
         with self._writing:
-            comparison = Comparison(root.fd, self._opened_baseline(), args["hash"])
+            comparison = Comparison(root.fd, self._opened_baseline(), self.tree().protection, args["hash"])
             patch = comparison.patch()
         found = {
             "paths": [decoded(path) for path in comparison.paths],

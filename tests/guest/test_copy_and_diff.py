@@ -186,6 +186,8 @@ def test_masked_paths_never_appear_in_the_diff(tmp_path: Path) -> None:
         write(made.copy, {".env": "changed"})
         (made.copy / "conf/server.pem").unlink()
         assert made.diff() == Diff()
+        write(made.copy, {"new/.env.local": "made by a command"})
+        assert made.diff() == Diff(notes=("new/.env.local is new, and is not in the diff: its name is protected",))
 
 
 def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -274,10 +274,12 @@ def test_the_real_command_killed_at_random_moments_goes_on_to_its_answer(setup: 
 
     chance = random.Random(11)
     gone_on = 0
-    for _ in range(8):
+    for trial in range(8):
         with ModelServer(answer) as server:
             process = setup.started(server, "ask", "why?", "--approve", "contained")
-            time.sleep(chance.uniform(0.3, 3.0))
+            if trial % 4:  # the others may be hit before the turn has begun
+                setup.wait_for('"turn_started"')
+            time.sleep(chance.uniform(0, 1.5))
             process.kill()
             ended(process)
             found = sorted(sessions_dir(setup.home).glob("*")) if sessions_dir(setup.home).exists() else []
@@ -288,8 +290,8 @@ def test_the_real_command_killed_at_random_moments_goes_on_to_its_answer(setup: 
         for folder in found:
             began = time.monotonic()
             label = {"label": f"codeagent.session={folder.name}"}
-            while engine.client.api.containers(all=True, filters=label):
+            while engine.client.api.containers(filters=label):  # one never started waits for the next start's sweep
                 assert time.monotonic() - began < 5
                 time.sleep(0.05)
             shutil.rmtree(folder)
-    assert gone_on >= 4
+    assert gone_on >= 6

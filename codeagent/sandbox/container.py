@@ -67,7 +67,7 @@ def start_container(engine: Engine, plan: Plan, settings: SandboxSettings) -> Co
             return start_container(engine, replace(plan, ipv6=False), settings)
         raise SandboxError(f"The container cannot be started: {reason[:500]}", _remedy(reason)) from error
     except requests.RequestException as error:
-        raise SandboxError("The engine stopped answering while a container was started.", "Is it running?") from error
+        raise _silent() from error
 
 
 def _start(engine: Engine, plan: Plan, settings: SandboxSettings) -> Container:
@@ -178,9 +178,15 @@ def image_volumes(engine: Engine, image_id: str) -> tuple[str, ...]:
 
     try:
         config = engine.client.api.inspect_image(image_id).get("Config") or {}  # type: ignore[no-untyped-call]
-    except (docker.errors.DockerException, requests.RequestException) as error:
+    except docker.errors.DockerException as error:
         raise SandboxError(f"The image cannot be looked at: {error}", "Was it removed meanwhile?") from error
+    except requests.RequestException as error:
+        raise _silent() from error
     return tuple(config.get("Volumes") or ())
+
+
+def _silent() -> SandboxError:
+    return SandboxError("The engine stopped answering while a container was started.", "Is it running?")
 
 
 def _remove(engine: Engine, identity: str) -> None:

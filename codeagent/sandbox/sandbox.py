@@ -19,6 +19,7 @@ from codeagent.errors import ErrorKind, SandboxError, ToolError
 from codeagent.sandbox.channel import Channel, ChannelLost
 from codeagent.sandbox.container import Container, reap_orphans
 from codeagent.sandbox.ended import command_result
+from codeagent.sandbox.hardening import WORKSPACE, Mount
 from codeagent.sandbox.marker import host_marker
 from codeagent.sandbox.output import OutputKeeper, saved_name
 from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Listing, Steps
@@ -253,15 +254,35 @@ class DockerSandbox:
         try:
             container = self._reader.container = self._start(self._reader)
         except SandboxError as error:
+            # Masks do not fit on another folder than the one they were made for.
+            if "mount" not in error.message or self._engine_sees_repository():
+                raise
+            return False
+        if self._is_repository(container):
+            return True
+        self._lease.retire(container)
+        self._reader.container = None
+        return False
+
+    def _engine_sees_repository(self) -> bool:
+        """Looks by a container with the bare folder, in which no command runs."""
+        bare = View((Mount("bind", WORKSPACE, str(self._parts.repo)),))
+        try:
+            container = self._starter.start("scout", bare)
+        except SandboxError as error:
             if "bind source path does not exist" in error.message:
                 return False
             raise
+        try:
+            return self._is_repository(container)
+        finally:
+            container.close()
+
+    def _is_repository(self, container: Container) -> bool:
         for _ in range(3):  # a folder that changes just now is compared again
             fields, _body = container.channel.call("marker", {})
             if fields.get("marker") == host_marker(self._parts.repo):
                 return True
-        self._lease.retire(container)
-        self._reader.container = None
         return False
 
     def _start(self, slot: Slot) -> Container:

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,8 +127,12 @@ class Starter:
             argv=(*toolbox.argv, json.dumps(config)),
             labels=self.labels(role),
             mounts=(Mount("volume", toolbox.target, toolbox.volume), *view.mounts),
-            image_volumes=image_volumes(parts.engine, parts.image.id),
+            image_volumes=self._image_volumes,
         )
+
+    @cached_property
+    def _image_volumes(self) -> tuple[str, ...]:
+        return image_volumes(self._parts.engine, self._parts.image.id)
 
     def _check(self, container: Container) -> None:
         guest = container.guest

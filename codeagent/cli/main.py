@@ -7,6 +7,7 @@ knows of the others only their name and their line of help.
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -106,6 +107,8 @@ def report(error: CodeagentError) -> None:
 
 def main() -> None:
     """What the installed `codeagent` starts."""
+    # Start-up makes many objects and frees few: collecting every 700 of them costs a tenth of loading the SDK.
+    gc.set_threshold(100_000, 50, 50)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

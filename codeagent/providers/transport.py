@@ -7,6 +7,7 @@ grow with what is done to its items on the way. Neither is imported before it is
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +27,22 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 10.0
 _NO_KEY = "none"
+
+
+@contextmanager
+def _without_trio() -> Iterator[None]:
+    """Inside, trio counts as not installed.
+
+    The HTTP client loads it where it is installed, which costs as much as a tenth of the SDK, for an event loop that
+    nothing here runs.
+    """
+    hidden: dict[str, Any] = {} if "trio" in sys.modules else {"trio": None}
+    sys.modules.update(hidden)
+    try:
+        yield
+    finally:
+        for name in hidden:
+            sys.modules.pop(name, None)
 
 
 class Transport(Protocol):
@@ -120,16 +137,17 @@ class SdkTransport:
 
     @cached_property
     def _client(self) -> openai.OpenAI:
-        import openai
+        with _without_trio():
+            import openai
 
-        url = urlsplit(self._base_url)
-        client: openai.OpenAI = openai.OpenAI(
-            base_url=urlunsplit(url._replace(query="")),
-            api_key=self._settings.api_key or _NO_KEY,
-            max_retries=0,
-            timeout=_timeout(self._settings.idle_timeout_seconds),
-            default_query=dict(parse_qsl(url.query)) or None,
-        )
+            url = urlsplit(self._base_url)
+            client: openai.OpenAI = openai.OpenAI(
+                base_url=urlunsplit(url._replace(query="")),
+                api_key=self._settings.api_key or _NO_KEY,
+                max_retries=0,
+                timeout=_timeout(self._settings.idle_timeout_seconds),
+                default_query=dict(parse_qsl(url.query)) or None,
+            )
         if not (url.hostname or "").endswith("openai.com"):
             # The SDK reads these from the environment; they are nobody else's business.
             client.organization = client.project = None

@@ -69,9 +69,11 @@ def parse(program: Program, words: Sequence[Word]) -> Parsed:
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
+        if word.glob == "":
+            raise Refused(f"the pattern {word.text} may become an option")
         if not word.text.startswith("-") or word.text == "-":
             operands.append(word)
-        elif word.text == "--":
+        elif word.text == "--" and program.glued:
             operands.extend(waiting)
             break
         else:

@@ -80,6 +80,13 @@ def _reflog(parsed: Parsed) -> None:
         raise Refused(f"{min(acting)} may be taken for a sub-command")
 
 
+def _stash_show(parsed: Parsed) -> None:
+    """git sorts these words by their first letter, whatever `--` says."""
+    for operand in parsed.operands:
+        if operand.text.startswith("-"):
+            raise Refused(f"{operand.text} may be taken for an option")
+
+
 def _branch(parsed: Parsed) -> None:
     _formats(parsed)
     if parsed.operands and not parsed.has("--list"):
@@ -149,7 +156,7 @@ COMMANDS: dict[str, Program] = {
     ),
     "reflog": Program(_LOG, check=_reflog),
     "stash list": Program(_LOG, check=_formats),
-    "stash show": Program(_DIFF),
+    "stash show": Program(_DIFF, most=1, check=_stash_show),
     "remote": Program("-v --verbose", most=0),
     "remote get-url": Program("--all --push", least=1, most=1),
     "config": Program(

@@ -305,7 +305,7 @@ class _Reader:
         if first and re.match(_ASSIGNMENT, raw):
             raise Unclear("a variable is set")
         if glob is not None:
-            _check_glob(text, glob)
+            _check_glob(text)
         return Word(text, bare, glob)
 
     def is_test(self) -> bool:
@@ -352,10 +352,8 @@ class _Reader:
         return "".join(parts)
 
 
-def _check_glob(text: str, literal: str) -> None:
-    """A pattern may stand only where it cannot become an option or reach hidden files."""
-    if not literal:
-        raise Unclear("a pattern may become an option")
+def _check_glob(text: str) -> None:
+    """A pattern may not reach hidden files; where it may stand is for the program's own entry to say."""
     for part in text.split("/"):
         if part.startswith(".") and ("*" in part or "?" in part):
             raise Unclear("a pattern matches hidden files")

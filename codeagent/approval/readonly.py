@@ -285,9 +285,18 @@ def require_read_only(command: Command) -> None:
 
 def _judge(program: Program | None, own: Callable[[Sequence[Word]], None] | None, words: Sequence[Word]) -> None:
     if own is not None:
+        _no_leading_pattern(own, words)
         own(words)
     elif program is not None:
         parse(program, words)
+
+
+def _no_leading_pattern(own: Callable[[Sequence[Word]], None], words: Sequence[Word]) -> None:
+    """A word like `*` may become anything; only readers that go by `--` know where it cannot be an option."""
+    if own not in (git.git, scripts.sed):
+        for word in words:
+            if word.glob == "":
+                raise Refused(f"the pattern {word.text} may become an option")
 
 
 def known_programs() -> set[str]:

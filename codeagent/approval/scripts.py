@@ -235,7 +235,7 @@ def ps(words: Sequence[Word]) -> None:
 def no_response_file(parsed: Parsed) -> None:
     """binutils read further options, a plugin to load among them, from a file named by `@FILE`."""
     for operand in parsed.operands:
-        if operand.text.startswith("@"):
+        if operand.text.startswith("@") or operand.glob == "":
             raise Refused(f"{operand.text} names a file of further options")
 
 

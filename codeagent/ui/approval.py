@@ -212,7 +212,7 @@ def _page_prompt(shown: int, of: int) -> str:
 
 
 def _warnings(subject: str) -> Iterator[str]:
-    if revealed(subject) != subject:
+    if revealed(subject) != subject.replace("\t", "\\t"):
         yield "It holds characters that act or show nothing; they stand above as escapes (\\x…, \\u…)."
     for sentence in lookalikes(subject)[:_MOST_WARNINGS]:
         yield f"Look again: {inert_line(sentence)}."

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+# Files whose names are options: what a pattern may become.
+TRAPS = ["-rf", "-onew", "--output=new", "--pre=.", "-delete", "-i", "@opts", "%n", "src/--output=new"]
 NAMES = [
     "a.txt",
     "b.txt",
@@ -276,6 +278,9 @@ WORDS = [
     "${a:-$(./x)}",
     "$x",
     "*",
+    "-- *",
+    "-- *",
+    "-- ?*",
     "src/*",
     "./*",
     "{a,b}",
@@ -339,7 +344,7 @@ def plant(root: Path, seen_as: str = "") -> None:
     """
     (root / "src").mkdir(parents=True)
     (root / "bin").mkdir()
-    for name in ("a.txt", "b.txt", "src/c.py", "-rf", "opts"):
+    for name in ("a.txt", "b.txt", "src/c.py", *TRAPS, "opts"):
         (root / name).write_text("a b\n1 2\nid\n")
     (root / "a.json").write_text('{"a": 1}\n')
     (root / "opts").write_text("--plugin=./x\n")

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from codeagent.conversation import AssistantMessage, ToolCall, UserMessage
+from codeagent.conversation import AssistantMessage, ToolCall, ToolOutput, UserMessage
 from codeagent.inference import Request
 from codeagent.providers.offline.provider import OfflineProvider, item_of
 from tests.fixtures_expected import CASES, ORDER_PRICING, USER_SERVICE, Case
@@ -330,3 +332,19 @@ def test_recursion_and_circles_come_to_an_end(tmp_path: Path) -> None:
     found = Machine(repository(tmp_path, {"a.py": code})).ask("why does one() return None")
     assert found.rounds <= 6
     assert "Nothing found" in found.answer
+
+
+PIECES = ["src/a.py:3:def find(x):", "3\t    return None", "error: ", "1\tclass Find:", "a.py: lines 1-9 of 9"]
+PIECES += ["\n", '"""', "{", "}"]
+QUESTIONS = ["why does Find.find return None", "where is find()", "why does a.py raise Find", "why is `find` empty"]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("\n".join), max_size=30), st.sampled_from(QUESTIONS)
+)
+def test_whatever_the_tools_say_it_comes_to_an_answer(outputs: list[str], question: str) -> None:
+    machine, texts = Machine(Path("/nonesuch")), iter(outputs)
+    machine.output = lambda call: ToolOutput(call.call_id, next(texts, "[exit code 1; 0 s]"))  # type: ignore[method-assign]
+    found = machine.ask(question)
+    assert found.rounds <= 15
+    assert NO_MODEL in found.answer

@@ -182,6 +182,12 @@ def test_comments_and_strings_are_blanked_in_place() -> None:
     assert without_comments("a /* } */ b // {\n'}'", "java") == "a         b     \n' '"
 
 
+def test_a_text_that_is_cut_in_a_string_or_comment_keeps_its_lines() -> None:
+    assert without_comments('x = """a\nb\n', "python") == 'x = "   \n \n'
+    assert without_comments("/* a\nb\n", "java") == "    \n \n"
+    assert nulls("a.py", 'def f():\n    return None\n\nx = """cut\n') == [("f", 2, [])]
+
+
 def test_tests_are_recognised_by_their_paths() -> None:
     paths = ["src/test/java/A.java", "a/test_x.py", "a/x_test.go", "a/b.spec.ts", "a/BTest.java", "spec/a.rb"]
     assert [is_test(path) for path in paths] == [True] * 6

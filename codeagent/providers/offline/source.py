@@ -136,7 +136,7 @@ def without_comments(text: str, language: str) -> str:
     def blank(match: re.Match[str]) -> str:
         found = match.group()
         if found[0] in "\"'`" and len(found) > 1:
-            return found[0] + _blanks(found[1:-1]) + (found[-1] if found[-1] == found[0] else " ")
+            return found[0] + _blanks(found[1:-1]) + (found[-1] if found[-1] == found[0] else _blanks(found[-1]))
         return _blanks(found)
 
     clean = (_PYTHON if language == "python" else _BRACES).sub(blank, text)

@@ -72,18 +72,36 @@ def compiled(patterns: Sequence[str], setting: str) -> tuple[Regex, ...]:
     return tuple(found)
 
 
+ANYWHERE = "^(?:.+/)?"
+"""How a pattern begins that is about the last name of a path alone."""
+
+
 def matcher(patterns: Sequence[Regex]) -> Callable[[str, bool], bool]:
     """Whether an entry itself is protected: `matches(path, is_folder)`. Its folders are asked about before it."""
-    compiled = [(re.compile(regex, re.IGNORECASE), protects) for regex, protects in reversed(patterns)]
-    together = re.compile("|".join(f"(?:{regex})" for regex, _ in patterns) or "(?!)", re.IGNORECASE)
+    each = [(re.compile(regex, re.IGNORECASE), protects) for regex, protects in reversed(patterns)]
+    by_name, by_path = _together([regex for regex, protects in patterns if protects])
 
     def matches(path: str, is_folder: bool) -> bool:
         text = path + "/" if is_folder else path
-        if together.match(text) is None:
+        # Nearly every entry is settled by one look at its name.
+        if by_name.match(text[path.rfind("/") + 1 :]) is None and by_path.match(text) is None:
             return False
-        return next((protects for regex, protects in compiled if regex.match(text)), False)
+        return next((protects for regex, protects in each if regex.match(text)), False)
 
     return matches
+
+
+def _together(regexes: Sequence[str]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """All patterns as two expressions: those about a name (to be matched with it), and the others."""
+    names = [regex.removeprefix(ANYWHERE) for regex in regexes if is_about_a_name(regex)]
+    paths = [f"(?:{regex})" for regex in regexes if not is_about_a_name(regex)]
+    return re.compile("|".join(names) or "(?!)", re.IGNORECASE), re.compile("|".join(paths) or "(?!)", re.IGNORECASE)
+
+
+def is_about_a_name(regex: str) -> bool:
+    """Whether a pattern's expression asks for nothing but the last name of a path (and that it is a folder)."""
+    rest = regex.removeprefix(ANYWHERE)
+    return rest != regex and "/" not in rest.replace("(?:(?:/)|$)", "").replace("(?:/)", "").replace("[^/]", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +179,7 @@ class _Search:
         while waiting:
             below = waiting.pop()
             try:
-                with os.scandir(self.repo / below if below else self.repo) as entries:
+                with os.scandir(f"{self.repo}/{below}") as entries:
                     for entry in entries:
                         path = below + entry.name
                         yield entry, path

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
+
+from guest.protection import Protection
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codeagent.sandbox import files, protected
 from codeagent.sandbox.files import Scan
@@ -58,3 +63,32 @@ def test_a_scan_that_finds_nothing_new_is_cheap(tmp_path: Path) -> None:
         for _ in range(10):
             files.scan(guest)
         assert (time.monotonic() - started) / 10 < 0.03  # 3 ms on a busy machine
+
+
+NAMES = st.sampled_from(
+    [".env", ".ENV.x", "a.pem", "id_rsa", ".aws", ".docker", "config.json", "plain", "x y", ".env.example"]
+)
+EXTRA = st.lists(
+    st.sampled_from(["/top", "a/b", "**/x", "x/**", "*.v?", "!a.pem", "sec[rt]et", "dir/", "!.env", "**", "a/**/b"]),
+    max_size=3,
+)
+
+
+@given(
+    st.lists(NAMES | st.sampled_from(["top", "a", "b", "x", "y.v1", "secret", "dir"]), min_size=1, max_size=4),
+    EXTRA,
+    st.booleans(),
+)
+def test_host_and_guest_protect_the_same_entries(names: list[str], extra: list[str], is_folder: bool) -> None:
+    patterns = protected.regexes(extra)
+    path = "/".join(names)
+    text = path + "/" if is_folder else path
+    plainly = False
+    for regex, protects in patterns:
+        if re.match(regex, text, re.IGNORECASE):
+            plainly = protects
+    # Below a protected folder nobody asks: the folder itself was protected.
+    matches, guest = protected.matcher(patterns), Protection(patterns)
+    if not any(matches("/".join(names[:depth]), True) for depth in range(1, len(names))):
+        assert matches(path, is_folder) == plainly
+    assert guest.covers_entry(path.encode(), is_folder) == matches(path, is_folder)

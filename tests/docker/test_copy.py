@@ -92,6 +92,18 @@ def test_a_change_in_the_copy_is_seen_by_all_and_leaves_the_repository_alone(ope
     assert os.access(repo / "run.sh", os.X_OK)
 
 
+def test_it_is_the_same_in_an_image_that_holds_nothing_but_busybox(
+    open_one: Open, repo: Path, busybox_image: str
+) -> None:
+    opened = open_one(repo=repo, image=busybox_image)
+    assert opened.output("wc -c < .env; cat .env") == "0\n"
+    assert opened.run(CHANGES, writable=True).exit_code == 0
+    diff = opened.sandbox.diff()
+    git(repo, "apply", "-", given=diff.patch)
+    assert (repo / "a.txt").read_text() == "one\n2\n"
+    assert opened.sandbox.read_file("src/moved.py", None, None).total_lines == 1
+
+
 def test_writing_from_outside_goes_into_the_copy_and_user_edits_follow(open_one: Open, repo: Path) -> None:
     opened = open_one(repo=repo)
     opened.sandbox.store([FileChange("a.txt", b"one\nagent\n"), FileChange("new", b"n\n", 0o755)])

@@ -23,6 +23,7 @@ from tests.conftest import silent
 
 @pytest.fixture(scope="module")
 def environ() -> Iterator[dict[str, str]]:
+    # A short path: a Unix socket's has at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="ca") as home:
         yield {"CODEAGENT_HOME": home, "HOME": home, "XDG_RUNTIME_DIR": home, "PATH": os.environ["PATH"]}
 
@@ -45,8 +46,14 @@ def own(environ: dict[str, str]) -> Iterator[PrivateEngine]:
 
 
 def stop(engine: PrivateEngine) -> None:
+    pid = engine.pidfile.read_text()
     subprocess.run(["sh", "-c", engine.stop_line], check=True)
-    until(lambda: not engine.pidfile.exists())
+    until(lambda: not running(pid))
+
+
+def running(pid: str) -> bool:
+    state = subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True).stdout.strip()
+    return bool(state) and not state.startswith("Z")
 
 
 def until(condition: Callable[[], bool], seconds: float = 30) -> None:
@@ -114,15 +121,15 @@ def test_without_root_the_missing_image_is_said_with_what_to_do(own: PrivateEngi
 
 
 def as_nobody(url: str) -> list[str]:
-    """Message, remedy and exit code of `ensure` without root's rights, in a child that gives them up."""
+    """Message, remedy and exit code of a build without root's rights, in a child that gives them up."""
     reading, writing = os.pipe()
     engine = connect(url)
     child = os.fork()
     if child == 0:
         try:
             os.setuid(65534)
-            os.environ["CODEAGENT_HOME"] = tempfile.mkdtemp()
-            images.ensure(engine, images.DEFAULT, silent)
+            # Not `ensure`, which reads the checkout: that may be closed to others.
+            images._build(engine, silent, -1)
         except SandboxError as error:
             os.write(writing, "\0".join([error.message, error.remedy, str(error.exit_code)]).encode())
         finally:

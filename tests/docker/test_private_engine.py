@@ -43,6 +43,10 @@ def own(environ: dict[str, str]) -> Iterator[PrivateEngine]:
     yield engine
     if engine.pidfile.exists():
         stop(engine)
+    # Where the machine's mounts are private, dockerd mounts its data folder onto itself and leaves that behind.
+    for mount in Path("/proc/mounts").read_text().splitlines():
+        if (target := mount.split()[1]).startswith(environ["CODEAGENT_HOME"]):
+            subprocess.run(["umount", target], check=True)
 
 
 def stop(engine: PrivateEngine) -> None:

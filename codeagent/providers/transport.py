@@ -7,7 +7,6 @@ grow with what is done to its items on the way. Neither is imported before it is
 from __future__ import annotations
 
 import socket
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 from codeagent.conversation import Json
 from codeagent.providers.failures import Failure, Kind, of_status
 from codeagent.providers.options import Options
+from codeagent.providers.sdk import import_openai
 from codeagent.settings import ProviderSettings
 
 if TYPE_CHECKING:
@@ -27,22 +27,6 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS = 10.0
 _NO_KEY = "none"
-
-
-@contextmanager
-def _without_trio() -> Iterator[None]:
-    """Inside, trio counts as not installed.
-
-    The HTTP client loads it where it is installed, which costs as much as a tenth of the SDK, for an event loop that
-    nothing here runs.
-    """
-    hidden: dict[str, Any] = {} if "trio" in sys.modules else {"trio": None}
-    sys.modules.update(hidden)
-    try:
-        yield
-    finally:
-        for name in hidden:
-            sys.modules.pop(name, None)
 
 
 class Transport(Protocol):
@@ -137,11 +121,12 @@ class SdkTransport:
 
     @cached_property
     def _client(self) -> openai.OpenAI:
-        with _without_trio():
-            import openai
+        from codeagent.providers import sdk
 
+        client_of = sdk.load()
+        with sdk.without_trio():
             url = urlsplit(self._base_url)
-            client: openai.OpenAI = openai.OpenAI(
+            client: openai.OpenAI = client_of(
                 base_url=urlunsplit(url._replace(query="")),
                 api_key=self._settings.api_key or _NO_KEY,
                 max_retries=0,

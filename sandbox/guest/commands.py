@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from guest.environment import WORKSPACE
 from guest.operations import Refusal
 
 MAX_TIMEOUT = 24 * 3600.0
@@ -23,7 +22,7 @@ class Order:
     quota: int | None
 
 
-def plan(script: bytes, args: dict[str, Any], workspace: str = WORKSPACE) -> Order:
+def plan(script: bytes, args: dict[str, Any], workspace: str) -> Order:
     """What was asked for, checked. Raises Refusal."""
     timeout, workdir, quota = args.get("timeout"), args.get("workdir", ""), args.get("quota")
     if not isinstance(timeout, int | float) or not 0 < timeout <= MAX_TIMEOUT or not isinstance(workdir, str):

@@ -8,7 +8,6 @@ CONFIG is one JSON object (it can be read in `docker inspect`, so nothing in it 
     uid, gid      whose rights to take; null: those of the root's owner, as seen in the container
     folders       further folders to open before the ids are given up, by name
     environment   variables of every command, on top of the fixed ones
-    files         what the operations on files need to know (`Root.settings`)
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def main() -> None:
     os.makedirs(environment.HOME, mode=0o700, exist_ok=True)
     variables = environment.for_commands(os.environ, config.get("environment", {}), owner)
     spawner = Spawner(variables, owner)
-    server = Server(sys.stdin.buffer, 1, Root(root, folders, config.get("files", {})), operations(), spawner)
+    server = Server(sys.stdin.buffer, 1, Root(root, folders), config["root"], operations(), spawner)
     try:
         server.serve(greeting(owner, readable))
     except protocol.ProtocolError as error:

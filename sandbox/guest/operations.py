@@ -32,13 +32,11 @@ class Root:
     """The repository: a directory descriptor of `/workspace`, opened once, never inherited by a command.
 
     `folders` are further descriptors that the host asked for at start, by name (see `guest.main`), opened
-    before the guest gave up its first ids. `settings` is what the host said about the tree (`files` in the guest's
-    CONFIG): protected patterns, where git keeps its things.
+    before the guest gave up its first ids.
     """
 
     fd: int
     folders: Mapping[str, int] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 Reply = tuple[dict[str, Any], "bytes | Iterator[bytes]"]

@@ -32,16 +32,25 @@ Send = Callable[[int, Kind, bytes], None]
 
 
 class Server:
-    """Serves one host until it hangs up. `incoming` and `outgoing` are the two directions of the stream."""
+    """Serves one host until it hangs up. `incoming` and `outgoing` are the two directions of the stream.
+
+    `workspace` is the path of the root, where commands start.
+    """
 
     def __init__(
-        self, incoming: BinaryIO, outgoing: int, root: Root, operations: Mapping[str, Handler], spawner: Spawner
+        self,
+        incoming: BinaryIO,
+        outgoing: int,
+        root: Root,
+        workspace: str,
+        operations: Mapping[str, Handler],
+        spawner: Spawner,
     ) -> None:
         self._incoming = incoming
         self._output = _Output(outgoing)
         self._root = root
         self._operations = operations
-        self._relay = _Relay(self._output, spawner)
+        self._relay = _Relay(self._output, spawner, workspace)
         self._requests: dict[int, _Request] = {}
         self._work: SimpleQueue[_Request] = SimpleQueue()
         self._heard = time.monotonic()
@@ -169,15 +178,16 @@ class _Output:
 class _Relay:
     """Commands under way: passes their frames on, and cancellations back."""
 
-    def __init__(self, output: _Output, spawner: Spawner) -> None:
+    def __init__(self, output: _Output, spawner: Spawner, workspace: str) -> None:
         self._output = output
         self._spawner = spawner
+        self._workspace = workspace
         self._poller = select.epoll()
         self._commands: dict[int, tuple[int, socket.socket]] = {}
         self._lock = threading.Lock()
 
     def start(self, request_id: int, script: bytes, args: dict[str, Any]) -> None:
-        order = plan(script, args)
+        order = plan(script, args, self._workspace)
         with self._lock:
             if len(self._commands) >= MAX_COMMANDS:
                 raise Refusal("sandbox_failed", f"{MAX_COMMANDS} commands are running already")

@@ -1,0 +1,54 @@
+"""Finding and ending everything that a process started, tried on real processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+PREPARE = """
+import os, subprocess, sys, time
+sys.path.insert(0, sys.argv[1])
+from guest import processes, syscalls
+syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+subprocess.Popen(["sh", "-c", sys.argv[2]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+time.sleep(0.5)
+found = processes.descendants(os.getpid())
+ended = processes.end_all()
+left = processes.descendants(os.getpid())
+print(len(found), len(ended) >= len(found), left)
+"""
+
+
+def ended(script: str) -> str:
+    sandbox = Path(__file__).parents[2] / "sandbox"
+    program = [sys.executable, "-c", textwrap.dedent(PREPARE), str(sandbox), script]
+    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("script", "count"),
+    [
+        ("exec sleep 300", 1),
+        ("sleep 300 & sleep 300 & wait", 3),
+        ("setsid sh -c 'sleep 300 & wait' & exit", 2),
+        ("(setsid nohup sleep 300 &)", 1),
+        ("setsid -f env -i sleep 300", 1),
+        ("trap '' TERM HUP INT; sleep 300 & wait", 2),
+        ("exec sh -c 'kill -STOP $$'", 1),
+    ],
+)
+def test_whatever_a_process_started_is_found_and_ended(script: str, count: int) -> None:
+    found, all_ended, left = ended(script).split(" ", 2)
+    assert (int(found) >= count, all_ended, left) == (True, "True", "set()")
+
+
+def test_what_forks_faster_than_it_is_killed_is_ended() -> None:
+    assert ended("while :; do sleep 0.01 & done").split(" ", 1)[1] == "True set()"
+
+
+def test_nothing_to_end_ends_at_once() -> None:
+    assert ended("true").endswith("True set()")

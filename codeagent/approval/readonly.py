@@ -67,7 +67,7 @@ _PATHS = (
 )
 _VERSION_ALONE = ("--version", "--help")
 
-_PROGRAMS: dict[str, Program] = {
+PROGRAMS: dict[str, Program] = {
     "ls": Program(_LS),
     "dir": Program(_LS),
     "vdir": Program(_LS),
@@ -267,7 +267,7 @@ def require_read_only(command: Command) -> None:
     name, words = command.words[0], command.words[1:]
     if not name.bare or name.glob is not None:
         raise Refused(f"the program's name is not written plainly ({name.text})")
-    program, own = _PROGRAMS.get(name.text), _OWN_READERS.get(name.text)
+    program, own = PROGRAMS.get(name.text), _OWN_READERS.get(name.text)
     if name.text in _VERSIONS:
         if len(words) != 1 or words[0].text not in _VERSIONS[name.text]:
             raise Refused(f"{name.text} may do anything; only its version flag alone is known to be harmless")
@@ -301,4 +301,4 @@ def _no_leading_pattern(own: Callable[[Sequence[Word]], None], words: Sequence[W
 
 def known_programs() -> set[str]:
     """The names of all programs in the table."""
-    return {*_PROGRAMS, *_OWN_READERS, *_VERSIONS}
+    return {*PROGRAMS, *_OWN_READERS, *_VERSIONS}

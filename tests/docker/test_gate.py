@@ -18,6 +18,7 @@ from codeagent.sandbox.seam import Ending
 from codeagent.sandbox.toolbox import Toolbox
 from codeagent.settings import SandboxSettings
 from tests.approval.dangerous import SCRIPTS, plant
+from tests.approval.test_table import CASES, harmless
 from tests.docker.codeagent_cli import Program
 from tests.docker.conftest import Opened, opening, text
 from tests.model_server import ModelServer, call, reply
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 # Names, modes, sizes, times and contents of everything; in the words of GNU and busybox alike.
 SNAPSHOT = (
     "find . ! -path ./.git -exec stat -c '%n %f %s %Y' {} + | sort; "
-    "find . -type f -exec sha256sum {} + | sort; hostname; ls -ld /tmp; find /tmp | sort"
+    "find . -type f -exec sha256sum {} + | sort; hostname; find /tmp | sort"
 )
 
 
@@ -56,6 +57,14 @@ def test_what_is_read_only_changes_nothing_in_a_writable_container(script: str, 
     result = tree.run(script, writable=True)
     assert result.ending is Ending.EXITED, text(result)
     assert tree.output(SNAPSHOT, writable=True) == before
+
+
+def test_no_harmless_flag_changes_anything_in_a_writable_container(tree: Opened) -> None:
+    before = tree.output(SNAPSHOT, writable=True)
+    for name, prefix, program, operands in CASES:
+        lines = (f"{command} </dev/null >/dev/null 2>&1\n" for command in harmless(prefix, program, operands))
+        assert tree.run(":\n" + "".join(lines), writable=True, timeout=60).ending is Ending.EXITED, name
+    assert tree.output(SNAPSHOT, writable=True).splitlines() == before.splitlines()
 
 
 SHOWN = [

@@ -9,7 +9,8 @@ asks for after all is then run as usual. That halves the time from a cold start 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -30,6 +31,22 @@ def import_openai() -> type[openai.OpenAI]:
     finally:
         sys.meta_path.remove(finder)
     return OpenAI
+
+
+@contextmanager
+def without_trio() -> Iterator[None]:
+    """Inside, trio counts as not installed.
+
+    The HTTP client loads it where it is installed, which costs as much as a tenth of the SDK, for an event loop that
+    nothing here runs.
+    """
+    hidden: dict[str, Any] = {} if "trio" in sys.modules else {"trio": None}
+    sys.modules.update(hidden)
+    try:
+        yield
+    finally:
+        for name in hidden:
+            sys.modules.pop(name, None)
 
 
 class _Package(ModuleType):

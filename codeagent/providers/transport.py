@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 from codeagent.conversation import Json
 from codeagent.providers.failures import Failure, Kind, of_status
 from codeagent.providers.options import Options
-from codeagent.providers.sdk import import_openai
+from codeagent.providers.sdk import import_openai, without_trio
 from codeagent.settings import ProviderSettings
 
 if TYPE_CHECKING:
@@ -121,12 +121,9 @@ class SdkTransport:
 
     @cached_property
     def _client(self) -> openai.OpenAI:
-        from codeagent.providers import sdk
-
-        client_of = sdk.load()
-        with sdk.without_trio():
-            url = urlsplit(self._base_url)
-            client: openai.OpenAI = client_of(
+        url = urlsplit(self._base_url)
+        with without_trio():
+            client: openai.OpenAI = import_openai()(
                 base_url=urlunsplit(url._replace(query="")),
                 api_key=self._settings.api_key or _NO_KEY,
                 max_retries=0,

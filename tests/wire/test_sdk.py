@@ -8,7 +8,7 @@ import sys
 ASKS = """
 import sys
 from codeagent.providers import sdk
-OpenAI = sdk.load()
+OpenAI = sdk.import_openai()
 with sdk.without_trio():
     client = OpenAI(api_key="x", base_url="http://127.0.0.1:1/v1")
 assert "openai.types.responses.response" not in sys.modules, "the types were loaded"
@@ -33,6 +33,8 @@ def test_types_are_loaded_when_a_name_is_asked_for_and_not_before() -> None:
 
 
 def test_an_sdk_that_was_imported_before_is_left_alone() -> None:
-    asks = "import openai\nfrom codeagent.providers import sdk\nassert sdk.load() is openai.OpenAI\nprint('ok')"
+    asks = (
+        "import openai\nfrom codeagent.providers import sdk\nassert sdk.import_openai() is openai.OpenAI\nprint('ok')"
+    )
     ran = subprocess.run([sys.executable, "-c", asks], capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr) == ("ok\n", "")

@@ -65,6 +65,8 @@ def start_container(engine: Engine, plan: Plan, settings: SandboxSettings) -> Co
         if "disable_ipv6" in reason and plan.ipv6:
             # A kernel without IPv6 has no such switch, and no ::1 to offer.
             return start_container(engine, replace(plan, ipv6=False), settings)
+        if "dns" in reason.lower() and plan.resolver:
+            return start_container(engine, replace(plan, resolver=False), settings)
         raise SandboxError(f"The container cannot be started: {reason[:500]}", _remedy(reason)) from error
     except requests.RequestException as error:
         raise _silent() from error

@@ -39,7 +39,7 @@ class Plan:
     """What distinguishes one container from another. `image` is exact (an id), `argv` starts the guest.
 
     `image_volumes` are the paths that the image declares as volumes. `ipv6` is off only for engines whose kernel
-    has none.
+    has none, `resolver` only for engines that refuse one to a container without a network.
     """
 
     image: str
@@ -48,6 +48,7 @@ class Plan:
     mounts: Sequence[Mount]
     image_volumes: Sequence[str] = ()
     ipv6: bool = True
+    resolver: bool = True
 
 
 def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
@@ -87,8 +88,8 @@ def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
             "SecurityOpt": ["no-new-privileges"],
             "NetworkMode": "none",
             # Without a network the host's resolver is of no use, and its names are nobody's business.
-            "Dns": ["127.0.0.1"],
-            "DnsSearch": ["."],
+            "Dns": ["127.0.0.1"] if plan.resolver else [],
+            "DnsSearch": ["."] if plan.resolver else [],
             "IpcMode": "private",
             "Memory": settings.memory,
             "MemorySwap": settings.memory,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -223,3 +225,21 @@ def test_a_host_that_talks_nonsense_ends_the_guest(host: Host, nonsense: bytes) 
 def test_the_working_directory_is_below_the_workspace(host: Host, tmp_path: Path) -> None:
     host.call(5, "run", {"timeout": 3, "workdir": str(tmp_path)}, b"true")
     assert host.reply()[1]["error"]["kind"] == "outside_repository"
+
+
+ABANDONED = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from guest import server
+from guest.operations import Root
+server.WATCHDOG_SECONDS = 0.4
+incoming, _ = os.pipe()
+_, outgoing = os.pipe()
+server.Server(os.fdopen(incoming, "rb"), outgoing, Root(-1), "/", {}, None).serve({})
+"""
+
+
+def test_a_guest_that_hears_nothing_of_its_host_for_long_ends_by_itself() -> None:
+    sandbox = Path(__file__).parents[2] / "sandbox"
+    done = subprocess.run([sys.executable, "-c", ABANDONED, str(sandbox)], timeout=20, check=False)
+    assert done.returncode == 3

@@ -93,5 +93,10 @@ def test_a_kernel_without_ipv6_gets_no_switch_for_it() -> None:
     assert options(replace(PLAN, ipv6=False), SETTINGS)["HostConfig"]["Sysctls"] == {}
 
 
+def test_an_engine_that_refuses_a_resolver_without_a_network_is_given_none() -> None:
+    host = options(replace(PLAN, resolver=False), SETTINGS)["HostConfig"]
+    assert (host["Dns"], host["DnsSearch"]) == ([], [])
+
+
 def test_nothing_of_the_hosts_environment_is_passed_on() -> None:
     assert "Env" not in options(PLAN, SETTINGS)

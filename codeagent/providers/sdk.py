@@ -56,10 +56,11 @@ class _Package(ModuleType):
         if name.startswith("__") and name != "__all__":
             raise AttributeError(name)  # asked by the import system, which must not run it
         spec = self.__spec__
-        assert spec is not None and isinstance(spec.loader, _Later)
-        spec.loader, self.__class__ = spec.loader.real, ModuleType
-        assert spec.loader is not None
-        spec.loader.exec_module(self)
+        if spec is None or not isinstance(spec.loader, _Later):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        real = spec.loader.real
+        spec.loader, self.__class__ = real, ModuleType
+        real.exec_module(self)
         return getattr(self, name)
 
 

@@ -58,8 +58,8 @@ class _Package(ModuleType):
         spec = self.__spec__
         if spec is None or not isinstance(spec.loader, _Later):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        real = spec.loader.real
-        spec.loader, self.__class__ = real, ModuleType
+        spec.loader = real = spec.loader.real
+        self.__class__ = ModuleType  # type: ignore[assignment]  # from now on a module like any other
         real.exec_module(self)
         return getattr(self, name)
 

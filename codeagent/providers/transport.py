@@ -198,7 +198,8 @@ class PlainTransport:
     def _client(self) -> httpx2.Client:
         import httpx2
 
-        return httpx2.Client(timeout=_timeout(self._settings.idle_timeout_seconds), follow_redirects=True)
+        with without_trio():
+            return httpx2.Client(timeout=_timeout(self._settings.idle_timeout_seconds), follow_redirects=True)
 
     def post(self, path: str, body: bytes) -> Body:
         return Body(self._send("POST", path, body), self._settings.idle_timeout_seconds)

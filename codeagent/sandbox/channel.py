@@ -12,7 +12,6 @@ import threading
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from codeagent.errors import ErrorKind, ToolError
@@ -48,14 +47,6 @@ class Connection(Protocol):
     def shutdown(self, how: int, /) -> None: ...
 
     def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """A request under way."""
-
-    request_id: int
-    pending: _Pending
 
 
 class Channel:
@@ -104,13 +95,6 @@ class Channel:
         `cancel` asks the guest to end early; its reply still counts. After `timeout` seconds the guest is
         taken for broken. Raises ToolError when the guest refuses, ChannelLost when it is out of reach.
         """
-        ticket = self.begin(op, args, body, on_body)
-        return self.finish(ticket, cancel, timeout)
-
-    def begin(
-        self, op: str, args: Mapping[str, Any], body: bytes = b"", on_body: Callable[[bytes], None] | None = None
-    ) -> Ticket:
-        """Sends a request; `finish` waits for its reply. Two that are sent one after the other cost one wait."""
         pending = _Pending(on_body)
         with self._state:
             if self._lost:
@@ -121,20 +105,10 @@ class Channel:
         try:
             for piece in request(request_id, op, args, body):
                 self._send(piece)
-        except BaseException:
-            self._forget(request_id)
-            raise
-        return Ticket(request_id, pending)
-
-    def finish(
-        self, ticket: Ticket, cancel: threading.Event | None = None, timeout: float | None = None
-    ) -> tuple[dict[str, Any], bytes]:
-        """The reply to what `begin` sent; see `call`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        try:
-            return self._await(ticket.pending, cancel, deadline, ticket.request_id)
+            deadline = None if timeout is None else time.monotonic() + timeout
+            return self._await(pending, cancel, deadline, request_id)
         finally:
-            self._forget(ticket.request_id)
+            self._forget(request_id)
 
     def close(self) -> None:
         """Hangs up; the guest ends by that. Calls in flight raise ChannelLost."""
@@ -310,7 +284,7 @@ class _Pending:
     def finish(self, fields: dict[str, Any]) -> None:
         try:
             if self.error is None:
-                self.fields = _checked(fields)
+                self.fields = checked(fields)
         except ToolError as error:
             self.error = error
         except Garbled as garbled:
@@ -335,7 +309,7 @@ def _patience(cancel: threading.Event | None, deadline: float | None) -> float:
     return -1 if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def _checked(fields: dict[str, Any]) -> dict[str, Any]:
+def checked(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `{"ok": {…}}`; raises the ToolError of `{"error": {…}}`, Garbled for anything else."""
     if set(fields) == {"ok"} and isinstance(fields["ok"], dict):
         return fields["ok"]

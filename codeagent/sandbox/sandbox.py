@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from codeagent.errors import ErrorKind, SandboxError, ToolError
-from codeagent.sandbox.channel import Channel, ChannelLost
+from codeagent.sandbox.channel import ChannelLost
 from codeagent.sandbox.container import Container, reap_orphans
 from codeagent.sandbox.ended import command_result
+from codeagent.sandbox.files import Calls
+from codeagent.sandbox.glance import Glance
 from codeagent.sandbox.hardening import WORKSPACE, Mount
 from codeagent.sandbox.marker import host_marker
 from codeagent.sandbox.output import OutputKeeper, saved_name
@@ -35,10 +37,10 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 15.0
 """The guest ends commands itself; a host that has waited this much longer takes the guest for broken."""
-LOOK = "scan"
-"""The operation by which a layout finds out whether masks are missing."""
 MASK_ROUNDS = 4
 """How often a container is started anew because more to mask was found, before that is taken for an attack."""
+
+CopyBy = Literal["engine", "upload"]
 
 Answer = TypeVar("Answer")
 
@@ -46,9 +48,11 @@ Answer = TypeVar("Answer")
 class DockerSandbox:
     """See `codeagent.sandbox.seam.Sandbox`. Use `open_sandbox`."""
 
-    def __init__(self, parts: Parts, steps: Steps) -> None:
+    def __init__(self, parts: Parts, steps: Steps, copy: CopyBy | None = None) -> None:
         self._parts = parts
         self._steps = steps
+        self._copy_at_once = copy
+        self._mounts = False
         self._lock = threading.RLock()
         self._lease = Lease()
         self._starter = Starter(parts)
@@ -74,6 +78,12 @@ class DockerSandbox:
     def has_copy(self) -> bool:
         """Whether the private copy stands in the mount's place."""
         return self._volumes is not None
+
+    @property
+    def copies_by(self) -> CopyBy:
+        """How a private copy is made here: by the engine, or uploaded where it does not see the repository."""
+        self._ready.result()
+        return "engine" if self._mounts else "upload"
 
     def read_file(self, path: str, start_line: int | None, end_line: int | None) -> FilePage:
         page = self._reading(lambda channel: self._parts.layout.read_file(channel, path, start_line, end_line))
@@ -130,7 +140,7 @@ class DockerSandbox:
             self._closed = True
         self._opening.join()
         with self._lock:
-            slots = [slot for slot in (self._reader, self._writer) if slot is not None]
+            slots = [self._reader] if self._writer in (None, self._reader) else [self._reader, self._writer]
             containers = [slot.container for slot in slots if slot.container is not None]
             for slot in slots:
                 slot.container = None
@@ -145,7 +155,7 @@ class DockerSandbox:
 
     # Which container answers
 
-    def _reading(self, ask: Callable[[Channel], Answer]) -> Answer:
+    def _reading(self, ask: Callable[[Calls], Answer]) -> Answer:
         """Asks the reader; reading twice does no harm, so a lost container is only noticed by the note."""
         try:
             return self._read_once(ask)
@@ -153,14 +163,14 @@ class DockerSandbox:
             self._notes.append(replaced.note)
         return self._read_once(ask)
 
-    def _read_once(self, ask: Callable[[Channel], Answer]) -> Answer:
+    def _read_once(self, ask: Callable[[Calls], Answer]) -> Answer:
         """Asks and has the masks looked at in one go; an answer that was given without all masks is dropped."""
         with self._in_use(self._reader, look_first=False) as container:
             if self.has_copy:
                 return ask(container.channel)
-            glance = _Glance(container.channel)
+            glance = Glance(container.channel)
             try:
-                answer = ask(container.channel)
+                answer = ask(glance)
             except ToolError:
                 if not self._outdated(glance):
                     raise
@@ -170,7 +180,7 @@ class DockerSandbox:
         with self._in_use(self._reader) as container:
             return ask(container.channel)
 
-    def _outdated(self, glance: _Glance) -> bool:
+    def _outdated(self, glance: Glance) -> bool:
         with self._lock:
             return self._parts.layout.outdated(glance)
 
@@ -239,7 +249,10 @@ class DockerSandbox:
     def _open(self) -> None:
         try:
             with self._lock:
-                if self._mount():
+                if self._copy_at_once is not None:
+                    self._make_copy(self._stop, from_host=self._copy_at_once == "upload")
+                elif self._mount():
+                    self._mounts = True
                     self._renew_masks(self._reader)
                 else:
                     self._make_copy(self._stop, from_host=True)
@@ -247,7 +260,8 @@ class DockerSandbox:
             self._ready.set_exception(error)
         else:
             self._ready.set_result(None)
-        reap_orphans(self._parts.engine, self._starter.owner)
+        if self._copy_at_once is None:
+            reap_orphans(self._parts.engine, self._starter.owner)
 
     def _mount(self) -> bool:
         """Starts the reader on the repository itself; whether the engine sees the same folder as we do."""
@@ -304,12 +318,15 @@ class DockerSandbox:
         try:
             self._fill(volumes, cancel, from_host=from_host)
             writer.container = self._start(writer)
-            self._point_reader(lambda: parts.layout.copied(volumes, False))
+            if self._copy_at_once is None:
+                self._point_reader(lambda: parts.layout.copied(volumes, False))
+            else:
+                self._reader = writer
         except BaseException:
             if writer.container is not None:
                 writer.container.close()
             remove_volumes(parts.engine, _names(volumes))
-            if self._reader.container is None and not from_host and not self._stop.is_set():
+            if self._mounts and self._reader.container is None and not self._stop.is_set():
                 parts.layout.refresh()
                 self._point_reader(parts.layout.mounted)
             raise
@@ -343,19 +360,6 @@ class DockerSandbox:
         slot.container = self._start(slot)
 
 
-class _Glance:
-    """A channel on which the look at the masks is under way already."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._ticket = channel.begin(LOOK, {})
-
-    def call(self, op: str, args: Mapping[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
-        if op == LOOK:
-            return self._channel.finish(self._ticket)
-        return self._channel.call(op, args, body)
-
-
 class _Replaced(ToolError):
     """The call was lost with its container; a new one stands ready."""
 
@@ -384,13 +388,16 @@ def open_sandbox(
     session_id: str,
     outputs: Path,
     steps: Steps = lambda _what, _done, _total: None,
+    *,
+    copy: CopyBy | None = None,
 ) -> DockerSandbox:
     """A sandbox whose container is on its way; engine, image and toolbox are there already. Close it with `with`.
 
-    `outputs` is the session's folder for whole outputs. What cannot be started is raised by the first call, as
-    SandboxError.
+    `outputs` is the session's folder for whole outputs. With `copy` (see `DockerSandbox.copies_by`) there is a
+    private copy from the start and one container for everything, reading included. What cannot be started is raised
+    by the first call, as SandboxError.
     """
     from codeagent.sandbox.workspace import RepositoryLayout
 
     layout = RepositoryLayout(repo, settings)
-    return DockerSandbox(Parts(engine, image, toolbox, repo, layout, settings, session_id, outputs), steps)
+    return DockerSandbox(Parts(engine, image, toolbox, repo, layout, settings, session_id, outputs), steps, copy)

@@ -145,17 +145,17 @@ class RepositoryLayout:
         self._found = protected.find(self.repo, self.patterns)
         return True
 
-    def tracked_protected(self, channel: Channel) -> list[str]:
+    def tracked_protected(self, channel: files.Calls) -> list[str]:
         """Protected files that git tracks: what was ever committed of them can be read from git's history."""
         return files.tracked(channel, self.found.names)
 
-    def read_file(self, channel: Channel, path: str, start_line: int | None, end_line: int | None) -> FilePage:
+    def read_file(self, channel: files.Calls, path: str, start_line: int | None, end_line: int | None) -> FilePage:
         return files.read_file(channel, path, start_line, end_line)
 
-    def list_dir(self, channel: Channel, path: str, depth: int, offset: int) -> Listing:
+    def list_dir(self, channel: files.Calls, path: str, depth: int, offset: int) -> Listing:
         return files.list_dir(channel, path, depth, offset)
 
-    def fetch(self, channel: Channel, path: str) -> bytes:
+    def fetch(self, channel: files.Calls, path: str) -> bytes:
         return files.fetch(channel, path)
 
     # The private copy

@@ -22,6 +22,7 @@ from typing import Any
 
 from guest import environment, ids, protocol
 from guest.files import OPERATIONS
+from guest.glance import glance
 from guest.marker import marker
 from guest.operations import Handler, Root
 from guest.server import Server
@@ -32,7 +33,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 def operations() -> dict[str, Handler]:
     """Every operation by name; `run` is the server's own."""
-    return {**OPERATIONS, "marker": marker}
+    return {**OPERATIONS, "glance": glance, "marker": marker}
 
 
 def main() -> None:

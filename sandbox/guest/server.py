@@ -1,6 +1,8 @@
-"""Answers the host's requests: one thread reads them, a fixed pool works on files, one thread relays commands.
+"""Answers the host's requests. A fixed number of threads take turns at reading: who has read a request answers it.
 
-All threads are made at the start, because a command may use up every process that the container may have.
+So a request is not handed from one thread to another, which would take as long as answering it. One more thread
+relays what commands print. All are made at the start, because a command may use up every process that the container
+may have.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from guest import protocol
@@ -23,7 +24,8 @@ from guest.operations import Handler, Refusal, Root
 from guest.protocol import Kind
 from guest.spawner import Spawner
 
-WORKERS = 8
+WORKERS = 20
+"""More than the host asks for at the same time, so that one is always free to read."""
 MAX_COMMANDS = 64
 WATCHDOG_SECONDS = 600.0
 """A host that lives sends a PING at least every 20 s; this one is gone, and the engine has not noticed."""
@@ -52,18 +54,40 @@ class Server:
         self._operations = operations
         self._relay = _Relay(self._output, spawner, workspace)
         self._requests: dict[int, _Request] = {}
-        self._work: SimpleQueue[_Request] = SimpleQueue()
+        self._turn = threading.Lock()
+        self._over = threading.Event()
+        self._failure: protocol.ProtocolError | None = None
         self._heard = time.monotonic()
 
     def serve(self, greeting: dict[str, Any]) -> None:
         """Returns when the host has hung up; raises ProtocolError when it talks nonsense."""
-        for target in (*[self._work_on] * WORKERS, self._relay.run, self._watch):
-            threading.Thread(target=target, daemon=True).start()
         self._output.end(0, {"ok": greeting})
-        while (received := protocol.read_frame(self._incoming.read)) is not None:
-            self._take(*received)
+        for target in (*[self._work] * WORKERS, self._relay.run, self._watch):
+            threading.Thread(target=target, daemon=True).start()
+        self._over.wait()
+        if self._failure is not None:
+            raise self._failure
 
-    def _take(self, request_id: int, kind: Kind, payload: bytes) -> None:
+    def _work(self) -> None:
+        while (request := self._next_request()) is not None:
+            self._answer(request)
+
+    def _next_request(self) -> _Request | None:
+        """The next whole request for a worker; None when the host has hung up. Commands are started on the way."""
+        with self._turn:
+            try:
+                while not self._over.is_set():
+                    received = protocol.read_frame(self._incoming.read)
+                    if received is None:
+                        break
+                    if request := self._take(*received):
+                        return request
+            except protocol.ProtocolError as failure:
+                self._failure = failure
+            self._over.set()
+            return None
+
+    def _take(self, request_id: int, kind: Kind, payload: bytes) -> _Request | None:
         self._heard = time.monotonic()
         if kind is Kind.PING:
             self._output.frame(0, Kind.PING)
@@ -78,44 +102,44 @@ class Server:
             self._requests.pop(request_id, None)
             self._relay.cancel(request_id)
         elif kind is Kind.END and (request := self._requests.pop(request_id, None)):
-            self._start(request)
-
-    def _start(self, request: _Request) -> None:
-        if request.overlong:
-            self._output.refuse(request.id, Refusal("too_large", "the request is too large"))
-        elif request.op == "run":
+            if request.op != "run" or request.overlong:
+                return request
             self._start_command(request)
-        else:
-            self._work.put(request)
+        return None
 
     def _start_command(self, request: _Request) -> None:
-        # Here and not in a worker, so that a CANCEL that follows finds the command.
+        # While it is our turn to read, so that a CANCEL that follows finds the command.
         try:
             self._relay.start(request.id, bytes(request.body), request.args)
         except Refusal as refusal:
             self._output.refuse(request.id, refusal)
 
-    def _work_on(self) -> None:
-        while True:
-            request = self._work.get()
-            try:
-                handler = self._operations.get(request.op)
-                if handler is None:
-                    raise Refusal("sandbox_failed", f"the guest has no operation {request.op!r}")
-                fields, body = handler(self._root, request.args, bytes(request.body))
-                self._output.reply(request.id, fields, body)
-            except Refusal as refusal:
-                self._output.refuse(request.id, refusal)
-            except Exception as error:
-                traceback.print_exc(file=sys.stderr)
-                reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-                self._output.refuse(request.id, Refusal("sandbox_failed", f"{request.op} failed: {reason}"))
+    def _answer(self, request: _Request) -> None:
+        try:
+            if request.overlong:
+                raise Refusal("too_large", "the request is too large")
+            handler = self._operations.get(request.op)
+            if handler is None:
+                raise Refusal("sandbox_failed", f"the guest has no operation {request.op!r}")
+            fields, body = handler(self._root, request.args, bytes(request.body))
+            self._output.reply(request.id, fields, body)
+        except Refusal as refusal:
+            self._output.refuse(request.id, refusal)
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+            self._output.refuse(request.id, Refusal("sandbox_failed", f"{request.op} failed: {reason}"))
 
     def _watch(self) -> None:
         while True:
             time.sleep(WATCHDOG_SECONDS / 20)
             if time.monotonic() - self._heard > WATCHDOG_SECONDS:
                 os._exit(3)
+
+
+def refused(refusal: Refusal) -> dict[str, str]:
+    """A refusal as it is sent. Its words come from our own code, but may quote a long path."""
+    return {"kind": refusal.kind, "sentence": refusal.sentence[:2000], "detail": refusal.detail[:8000]}
 
 
 class _Request:
@@ -170,9 +194,7 @@ class _Output:
         self.end(request_id, {"ok": fields}, before=waiting)
 
     def refuse(self, request_id: int, refusal: Refusal) -> None:
-        # Sentence and detail come from our own code, but may quote a long path.
-        error = {"kind": refusal.kind, "sentence": refusal.sentence[:2000], "detail": refusal.detail[:8000]}
-        self.end(request_id, {"error": error})
+        self.end(request_id, {"error": refused(refusal)})
 
 
 class _Relay:

@@ -11,6 +11,8 @@ from guest.operations import Refusal
 MAX_TIMEOUT = 24 * 3600.0
 MAX_SCRIPT = 128 * 1024 - 1
 """What Linux takes as one argument of a program, without its end."""
+MAX_MESSAGE = 256 * 1024
+"""Of what the guest's processes send each other; a script fits into one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,12 @@ import signal
 import socket
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from guest import ids, processes, protocol, syscalls
-from guest.commands import Order
-from guest.supervisor import Job, Walls, supervise
-
-MAX_MESSAGE = 256 * 1024
+from guest.commands import MAX_MESSAGE, Order
+from guest.leader import Leader, StartFailed, Terms, Walls
+from guest.supervisor import Job, supervise
 
 
 class Spawner:
@@ -79,15 +78,13 @@ def _serve(control: socket.socket, environment: dict[str, str], owner: ids.Owner
 
 
 class _Nursery:
-    """Keeps one supervisor waiting, so that a command does not wait for its fork."""
+    """Keeps one supervisor waiting, with the child that will be the command: a command does not wait for forks."""
 
     def __init__(self, control: socket.socket, environment: dict[str, str], owner: ids.Owner) -> None:
         self._control = control
-        self._environment = environment
-        self._owner = owner
-        self._shell = find_shell(environment["PATH"])
         # 5.5 is the first kernel that can let an announced call go on.
-        self._walls = Walls.build(announce=_kernel() >= (5, 5))
+        walls = Walls.build(announce=_kernel() >= (5, 5))
+        self._terms = Terms(owner, walls, find_shell(environment["PATH"]), environment)
         self._waiting: socket.socket | None = None
         self._children: set[int] = set()
         signal.signal(signal.SIGCHLD, lambda _number, _frame: _end_orphans(self._children))
@@ -136,27 +133,25 @@ class _Nursery:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+            leader = _forked(self._terms)
             message, fds, _flags, _address = socket.recv_fds(orders, MAX_MESSAGE, 1)
             if message:
                 os.set_inheritable(fds[0], False)
                 with socket.socket(fileno=fds[0]) as connection:
-                    supervise(self._job(json.loads(message), connection.recv(MAX_MESSAGE)), connection)
+                    order = json.loads(message)
+                    script = connection.recv(MAX_MESSAGE)
+                    job = Job(order["id"], script, order["directory"], order["timeout"], order["quota"])
+                    supervise(job, leader, self._terms, connection)
             status = 0
         finally:
             os._exit(status)
 
-    def _job(self, order: dict[str, Any], script: bytes) -> Job:
-        return Job(
-            request_id=order["id"],
-            script=script,
-            directory=order["directory"],
-            timeout=order["timeout"],
-            shell=self._shell,
-            environment=self._environment,
-            owner=self._owner,
-            walls=self._walls,
-            quota=order["quota"],
-        )
+
+def _forked(terms: Terms) -> Leader | None:
+    try:
+        return Leader(terms)
+    except StartFailed:
+        return None  # there may be room when there is something to run
 
 
 def _end_orphans(supervisors: set[int]) -> None:

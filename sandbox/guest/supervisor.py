@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import select
 import signal
 import socket
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
-from guest import ids, landlock, limits, processes, protocol, seccomp, syscalls
+from guest import limits, processes, protocol
 from guest.environment import WORKSPACE
+from guest.leader import Leader, StartFailed, Terms
 from guest.limits import CHECK_SECONDS, Quota
-from guest.streams import Outlet, Streams
+from guest.streams import Outlet
 
 QUIET_SECONDS = 0.1
 LINGER_SECONDS = 1.0
@@ -25,35 +25,14 @@ LINGER_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to run, and as whom. `environment` is complete; `directory` an absolute path; `timeout` in seconds."""
+    """What to run. `directory` is an absolute path; `timeout` in seconds."""
 
     request_id: int
     script: bytes
     directory: str
     timeout: float
-    shell: str
-    environment: dict[str, str]
-    owner: ids.Owner
-    walls: Walls
     quota: int | None = None
     """How many bytes the file system of the repository may fill up while the command runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Walls:
-    """What is put around each command: Landlock's rules where there are any, and a filter of system calls.
-
-    There are two filters: one with announcements, and one without for where the kernel cannot announce.
-    """
-
-    rules: landlock.Ruleset | None
-    announcing: syscalls.Filter | None
-    plain: syscalls.Filter
-
-    @classmethod
-    def build(cls, announce: bool) -> Walls:
-        announcing = syscalls.Filter(seccomp.program(notify=True)) if announce else None
-        return cls(landlock.build(), announcing, syscalls.Filter(seccomp.program(notify=False)))
 
 
 @dataclass(slots=True)
@@ -72,21 +51,17 @@ class HostGone(Exception):
     """Nobody is interested in the command any more."""
 
 
-class StartFailed(Exception):
-    """The command could not be started; the message is one sentence."""
-
-
-def supervise(job: Job, connection: socket.socket) -> None:
+def supervise(job: Job, leader: Leader | None, terms: Terms, connection: socket.socket) -> None:
     """Runs `job` to its end and sends the frames of the reply over `connection` (a packet socket).
 
     Any message that arrives there, and its end, cancel the command. The calling process is a subreaper and has no
-    other child.
+    other child than `leader`, which becomes the command; None when it could not be forked ahead of time.
     """
     outbox = _Outbox(connection, job.request_id)
     before = limits.counts()
     try:
         try:
-            reply = {"ok": _Run(job, outbox).finish(before)}
+            reply = {"ok": _Run(job, leader or Leader(terms), outbox).finish(before)}
         except StartFailed as failed:
             reply = {"error": {"kind": "sandbox_failed", "sentence": str(failed)}}
         outbox.end(reply)
@@ -138,7 +113,7 @@ class _Outbox:
 
 
 class _Run:
-    def __init__(self, job: Job, outbox: _Outbox) -> None:
+    def __init__(self, job: Job, leader: Leader, outbox: _Outbox) -> None:
         self._outbox = outbox
         self._outlet = Outlet(outbox.body)
         self._wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -147,7 +122,8 @@ class _Run:
         self._progress = _Progress()
         self._deadline = self._progress.started + job.timeout
         self._quota = None if job.quota is None else Quota(WORKSPACE, job.quota)
-        self._leader, self._streams = _start(job, self._outlet)
+        self._leader = leader.pid
+        self._streams = leader.start(job.directory, job.script, self._outlet)
         self._children = True
 
     def finish(self, before: limits.Counts) -> dict[str, Any]:
@@ -229,74 +205,3 @@ def _exit_code(status: int | None) -> int | None:
     if status is None:
         return None
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-
-
-def _start(job: Job, outlet: Outlet) -> tuple[int, Streams]:
-    stdout, stdout_end = os.pipe2(os.O_CLOEXEC)
-    stderr, stderr_end = os.pipe2(os.O_CLOEXEC)
-    report, reporter = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        leader = os.fork()
-    except OSError as error:
-        raise StartFailed(f"no further process can be started ({error.strerror})") from None
-    if leader == 0:
-        _become_command(job, stdout_end, stderr_end, reporter)
-    for end in (stdout_end, stderr_end, reporter.detach()):
-        os.close(end)
-    listener = _started(report, leader)
-    for fd in (stdout, stderr):
-        os.set_blocking(fd, False)
-    return leader, Streams(stdout, stderr, listener, outlet)
-
-
-def _started(report: socket.socket, leader: int) -> int | None:
-    """Waits until the child has become the command; the listener of its filter, or None."""
-    listener: int | None = None
-    with report:
-        while True:
-            message, fds, _flags, _address = socket.recv_fds(report, 512, 1)
-            if fds:
-                listener = fds[0]
-                os.set_inheritable(listener, False)
-            elif not message:
-                return listener
-            else:
-                os.waitpid(leader, 0)
-                raise StartFailed(message.decode("utf-8", "replace"))
-
-
-def _become_command(job: Job, stdout: int, stderr: int, reporter: socket.socket) -> NoReturn:
-    """The rest of the forked child's life up to exec. What goes wrong is reported as one sentence."""
-    try:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
-        os.setsid()
-        os.dup2(stdout, 1)
-        os.dup2(stderr, 2)
-        os.umask(0o022)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        ids.become_command(job.owner)
-        os.chdir(job.directory)
-        _build_walls(job.walls, reporter)
-        os.execve(job.shell, [b"sh", b"-c", job.script], job.environment)  # noqa: S606 - sh is the shell
-    except BaseException as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        reporter.send(f"the command could not be started ({reason})".encode("utf-8", "replace"))
-    os._exit(127)
-
-
-def _build_walls(walls: Walls, reporter: socket.socket) -> None:
-    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-    if walls.rules is not None:
-        walls.rules.restrict()
-    if walls.announcing is not None:
-        try:
-            listener = walls.announcing.install(listener=True)
-        except OSError:
-            pass  # an engine that allows filters but no listener: the order of the streams is then approximate
-        else:
-            socket.send_fds(reporter, [b"listener"], [listener])
-            os.close(listener)
-            return
-    walls.plain.install(listener=False)

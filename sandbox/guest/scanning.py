@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import time
 from dataclasses import dataclass, field
 from threading import Lock
@@ -41,6 +42,8 @@ class Scanner:
     _lock: Lock = field(default_factory=Lock)
     _found: bytes = b""
     _complete: bool = False
+    _lost: list[str] = field(default_factory=list)
+    _mounts: Mounts | None = None
 
     def reply(self) -> Reply:
         """Body: JSON `{protected, gits}`, paths of all there are; fields: which masks are not mounted any more."""
@@ -48,9 +51,17 @@ class Scanner:
             if not self._steady():
                 self._scan()
             found, complete = self._found, self._complete
-        mounted = mounted_below(MOUNT)
-        lost = [decoded(mask) for mask in self.masks if mask not in mounted]
+            lost = self._lost_masks()
         return {"complete": complete, "lost": lost[:100], "lost_count": len(lost)}, found
+
+    def _lost_masks(self) -> list[str]:
+        """Masks that are not mounted (any more); looked for only when the kernel says that mounts have changed."""
+        if self._mounts is None:
+            self._mounts = Mounts()
+        if self._mounts.changed():
+            mounted = self._mounts.below(MOUNT)
+            self._lost = [decoded(mask) for mask in self.masks if mask not in mounted]
+        return self._lost
 
     def _steady(self) -> bool:
         """Whether no folder has changed since the last scan: what nearly every call finds, so it is kept tight."""
@@ -112,15 +123,28 @@ class Scanner:
         return folder
 
 
-def mounted_below(top: bytes) -> set[bytes]:
-    """Paths relative to `top` that something is mounted on."""
-    found = set()
-    with open(MOUNTINFO, "rb") as file:
-        for line in file:
-            point = _unescaped(line.split(b" ", 5)[4])
-            if point.startswith(top + b"/"):
-                found.add(point[len(top) + 1 :])
-    return found
+class Mounts:
+    """The mounts of this process. The kernel marks the open file when they change (proc_pid_mountinfo(5), poll)."""
+
+    def __init__(self) -> None:
+        self._file = os.open(MOUNTINFO, os.O_RDONLY | os.O_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._file, select.POLLPRI)
+        self._first = True
+
+    def changed(self) -> bool:
+        """Whether they may have changed since this was asked last."""
+        first, self._first = self._first, False
+        return bool(self._poll.poll(0)) or first
+
+    def below(self, top: bytes) -> set[bytes]:
+        """Paths relative to `top` that something is mounted on."""
+        os.lseek(self._file, 0, os.SEEK_SET)
+        content = b""
+        while part := os.read(self._file, 1 << 20):
+            content += part
+        points = (_unescaped(line.split(b" ", 5)[4]) for line in content.splitlines())
+        return {point[len(top) + 1 :] for point in points if point.startswith(top + b"/")}
 
 
 def _unescaped(text: bytes) -> bytes:

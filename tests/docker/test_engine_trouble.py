@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import socket
 import subprocess
 import sys
@@ -24,6 +25,14 @@ from codeagent.settings import SandboxSettings
 
 # docker-py leaves a socket open when it cannot connect it.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """What is left open is collected here, and not in somebody else's test."""
+    yield
+    gc.collect()
+
 
 # An engine that does not see the path
 

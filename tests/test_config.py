@@ -19,7 +19,7 @@ def load(tmp_path: Path, toml: str = "", env: dict[str, str] | None = None, **fl
 
 def refusal(tmp_path: Path, toml: str, **flags: str) -> str:
     with pytest.raises(UsageError) as caught:
-        load(tmp_path, toml, **flags)
+        load(tmp_path, toml, None, **flags)
     return f"{caught.value.message} {caught.value.remedy}".replace(str(tmp_path), "HOME")
 
 

@@ -46,6 +46,7 @@ def test_nothing_of_an_earlier_boot_lives() -> None:
         f"{HERE.machine}/{HERE.boot}/{HERE.namespace}/-1/",
         f"{HERE.machine}/{HERE.boot}/{HERE.namespace}/x/",
     ],
+    ids=["machine", "namespace", "boot", "empty", "one word", "six fields", "negative pid", "no pid"],
 )
 def test_what_cannot_be_proven_is_left_alone(label: str) -> None:
     assert not is_gone(label, HERE)

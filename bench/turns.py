@@ -85,19 +85,18 @@ def memory(engine: Engine) -> Row:
 
 def large_repository(engine: Engine) -> Row:
     """The first request must not wait for a walk of the tree, and its first listing comes within a second."""
-    listing = reply(call("list_dir", {"path": ".", "depth": 2, "offset": None}))
     with tempfile.TemporaryDirectory(prefix="bench") as name:
         large = Path(name)
         for folder in range(500):
             (large / f"package_{folder:03}").mkdir()
             for number in range(200):
                 os.close(os.open(large / f"package_{folder:03}/module_{number:03}.py", os.O_CREAT | os.O_WRONLY))
-        model, run = conversation(engine, large, [listing])
-    with small_repository() as repo:
-        small, small_run = conversation(engine, repo, [listing])
-    start, small_start = model.arrived[0] - run.started, small.arrived[0] - small_run.started
-    listed = model.arrived[1] - model.answered[0]
-    small_listed = small.arrived[1] - small.answered[0]
+        with small_repository() as small:
+            # In turn, because the machine's speed drifts.
+            pairs = [(_first_listing(engine, large), _first_listing(engine, small)) for _ in range(3)]
+    (start, listed), (small_start, small_listed) = (
+        tuple(median(column) for column in zip(*runs, strict=True)) for runs in zip(*pairs, strict=True)
+    )
     return Row(
         9,
         "100,000 files: first list_dir (container start included); first request",
@@ -105,6 +104,13 @@ def large_repository(engine: Engine) -> Row:
         f"{ms(listed)} ({ms(small_listed)} in a small one); {ms(start)} against {ms(small_start)}",
         listed <= 1.0 and start <= 1.2 * small_start,
     )
+
+
+def _first_listing(engine: Engine, repo: Path) -> tuple[float, float]:
+    """Seconds from the process's start to its first request, and from the first response to the listing."""
+    listing = reply(call("list_dir", {"path": ".", "depth": 2, "offset": None}))
+    model, run = conversation(engine, repo, [listing])
+    return model.arrived[0] - run.started, model.arrived[1] - model.answered[0]
 
 
 def first_size(engine: Engine) -> Row:

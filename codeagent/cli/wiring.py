@@ -46,7 +46,7 @@ from codeagent.ui.terminal import Terminal
 if TYPE_CHECKING:
     from codeagent.approval.gate import Ask, Gate
     from codeagent.evidence.evidence import Evidence
-    from codeagent.sandbox.sandbox import DockerSandbox
+    from codeagent.sandbox.sandbox import CopyBy, DockerSandbox
     from codeagent.session.history import History
 
 
@@ -148,9 +148,9 @@ def _terminal(choices: Choices) -> Terminal:
 
 
 @contextmanager
-def _fresh(opened: Callable[[str], DockerSandbox], label: str) -> Iterator[DockerSandbox]:
-    """A sandbox of its own over the untouched repository, gone afterwards."""
-    sandbox = opened(label)
+def _fresh(opened: Callable[..., DockerSandbox], session: DockerSandbox, label: str) -> Iterator[DockerSandbox]:
+    """A private copy of its own, made from the untouched repository and gone afterwards."""
+    sandbox = opened(label, session.copies_by)
     try:
         yield sandbox
     finally:
@@ -330,12 +330,12 @@ class Workbench:
             context = Context(provider.context_window, instructions(), [tool.spec for tool in tools.values()])
             if (past := self._history) is not None:
                 context.restore(self.conversation, past.cleared_calls, past.summarised_rounds, past.summary)
-            fresh = partial(_fresh, opened, self.session.id)
+            fresh = partial(_fresh, opened, sandbox, self.session.id)
             evidence = self._open_evidence(sandbox)
             self._means = Means(sandbox, fresh, digest, provider, gate, evidence, tools, context)
         return self._means
 
-    def _sandboxes(self) -> tuple[Callable[[str], DockerSandbox], str]:
+    def _sandboxes(self) -> tuple[Callable[..., DockerSandbox], str]:
         """Checks engine and image, building what is missing; returns what opens a sandbox, and the image's id."""
         from codeagent.cli.install import connect_or_install
         from codeagent.sandbox import image, toolbox
@@ -348,10 +348,9 @@ class Workbench:
         box = toolbox.ensure(engine, steps)
         steps("", 0, 0)
 
-        def opened(label: str) -> DockerSandbox:
-            return open_sandbox(
-                engine, found, box, self.choices.repo, config.sandbox, label, self.session.outputs, steps
-            )
+        def opened(label: str, copy: CopyBy | None = None) -> DockerSandbox:
+            repo, outputs = self.choices.repo, self.session.outputs
+            return open_sandbox(engine, found, box, repo, config.sandbox, label, outputs, steps, copy=copy)
 
         return opened, found.id
 

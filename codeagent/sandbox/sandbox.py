@@ -104,7 +104,7 @@ class DockerSandbox:
             args["quota"] = settings.copy_limit
         script = command.script.encode("utf-8", "surrogateescape")
         limit = command.timeout_seconds + GRACE_SECONDS
-        with self._in_use(self._writing_slot(cancel) if command.writable else self._reader) as container:
+        with self._in_use(self._writing_slot(cancel) if command.writable else self._reading_slot()) as container:
             keeper = OutputKeeper(self._parts.outputs / saved_name(command.call_id))
             try:
                 fields, _ = container.channel.call("run", args, script, keeper.take, cancel, limit)
@@ -165,7 +165,7 @@ class DockerSandbox:
 
     def _read_once(self, ask: Callable[[Calls], Answer]) -> Answer:
         """Asks and has the masks looked at in one go; an answer that was given without all masks is dropped."""
-        with self._in_use(self._reader, look_first=False) as container:
+        with self._in_use(self._reading_slot(), look_first=False) as container:
             if self.has_copy:
                 return ask(container.channel)
             glance = Glance(container.channel)
@@ -177,7 +177,7 @@ class DockerSandbox:
             else:
                 if not self._outdated(glance):
                     return answer
-        with self._in_use(self._reader) as container:
+        with self._in_use(self._reading_slot()) as container:
             return ask(container.channel)
 
     def _outdated(self, glance: Glance) -> bool:
@@ -301,6 +301,11 @@ class DockerSandbox:
 
     def _start(self, slot: Slot) -> Container:
         return self._starter.start(slot.role, slot.view())
+
+    def _reading_slot(self) -> Slot:
+        """Which slot reads is known only when the sandbox has opened: a copy's writer reads, too."""
+        self._ready.result()
+        return self._reader
 
     def _writing_slot(self, cancel: threading.Event | None = None) -> Slot:
         self._ready.result()

@@ -10,6 +10,8 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
+from posixpath import join, normpath
 from typing import Literal
 
 from codeagent.patches import FilePatch
@@ -52,12 +54,14 @@ CONFIGURATION = (
     *("playwright.config.*", "cypress.config.*", "cypress.json", "ava.config.*", ".taprc", ".npmrc", ".yarnrc*"),
     *(".pnp.*", "webpack.config.*", "rollup.config.*", "deno.json*", "bunfig.toml", "nx.json", "turbo.json"),
     # JVM
-    *("pom.xml", "build.gradle*", "settings.gradle*", "gradle.properties", "gradlew*", "mvnw*", "build.sbt"),
+    *("pom.xml", "*.gradle", "*.gradle.kts", "gradle.properties", "gradlew*", "mvnw*", "build.sbt"),
     *("build.xml", "testng*.xml", "junit-platform.properties", "ivy.xml"),
     # Go, Rust, Ruby, PHP, .NET, Elixir
     *("go.mod", "go.sum", "go.work*", "cargo.toml", "cargo.lock", "build.rs", "rust-toolchain*", "gemfile*"),
     *(".rspec", "*.gemspec", "phpunit.xml*", "composer.json", "composer.lock", "*.csproj", "*.sln", "*.runsettings"),
     *("directory.build.*", "nuget.config", "mix.exs", "mix.lock", "rebar.config", "project.clj", "deps.edn"),
+    # compiled: a runner loads them in the place of their sources
+    *("*.pyc", "*.pyo", "*.class"),
     # what a shell or an editor's test runner reads
     *(".envrc", ".env", ".env.*", ".tool-versions", "dockerfile*", "docker-compose*.y*ml", "compose*.y*ml"),
 )
@@ -65,6 +69,9 @@ CONFIGURATION_FOLDERS = frozenset(
     ".mvn .cargo .github .gitlab .circleci .config gradle buildsrc node_modules vendor .venv venv site-packages "
     ".yarn .bundle cmake".split()
 )
+
+PLUGIN_FOLDERS = (".dist-info", ".egg-info", "meta-inf")
+"""Runners load what the metadata in such folders names, without being told."""
 
 _RUNNER_MODULES = frozenset(
     "pytest _pytest py pluggy iniconfig packaging pygments exceptiongroup tomli colorama attr attrs coverage xdist "
@@ -90,7 +97,7 @@ def guarded(patches: Sequence[FilePatch], command: str, kind_of: Callable[[str],
             path
             for patch in patches
             for path in patch.paths
-            if path in named
+            if named(path)
             or is_test(path)
             or is_configuration(path)
             or _is_executable(patch)
@@ -99,31 +106,52 @@ def guarded(patches: Sequence[FilePatch], command: str, kind_of: Callable[[str],
     )
 
 
-def _named(command: str) -> frozenset[str]:
-    """Everything in a command line that may be a path of the repository, as written there."""
+def _named(command: str) -> Callable[[str], bool]:
+    """Whether a command line names a path, however it reaches it: from a folder, by a pattern, as a module."""
+    words = _words(command)
+    folders = ["", *(after for word, after in pairwise(words) if word == "cd")]
+    names = {normpath(join(folder, name)) for word in words for name in _names(word) for folder in folders}
+    names |= {path for name in _modules(words) for path in (f"{name}.py", f"{name}/__main__.py")}
+    names |= {f"{name}/__main__.py" for name in names if not name.endswith(".py")}
+    patterns = [name for name in names if set(name) & set("*?[")]
+    return lambda path: path in names or any(fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command line, those of a script within it (`sh -c '…'`) too."""
+    reader = shlex.shlex(command, posix=True, punctuation_chars=True)
+    reader.whitespace_split, reader.commenters = True, ""
     try:
-        words = shlex.split(command, comments=False)
+        words = list(reader)
     except ValueError:
-        words = command.split()
-    return frozenset(_paths(words))
+        return command.split()
+    inner = [each for word in words if re.search(r"\s", word) for each in _words(word)]
+    return words + inner
 
 
-def _paths(words: Iterable[str]) -> Iterable[str]:
-    for word in words:
-        for part in (word, word.partition("=")[2], word.partition("::")[0], *re.split(r"[\s;&|()<>]+", word)):
-            path = re.sub(r"/+", "/", part).removeprefix("/workspace/")
-            while path.startswith("./"):
-                path = path[2:]
-            if path:
-                yield path
-                # `python -m pkg.check` and `go test ./pkg` name files without their ending
-                yield path.replace(".", "/") + ".py"
+def _names(word: str) -> Iterable[str]:
+    """What a word may mean as a path: itself, the value of an option, the file of a test's id."""
+    for part in (word, word.partition("=")[2], word.partition("::")[0]):
+        name = re.sub(r"^(?:\$PWD|\$\{PWD\}|/workspace)/", "", part)
+        if name and not name.startswith("/"):
+            yield name
+
+
+def _modules(words: Sequence[str]) -> Iterable[str]:
+    """Modules that the command names, as paths without their ending; a test's name may follow its module's."""
+    dotted = [after for word, after in pairwise(words) if word == "-m"]
+    if "unittest" in words:
+        dotted += [word for word in words if not word.startswith("-")]
+    for name in dotted:
+        parts = name.split(".")
+        yield from ("/".join(parts[:end]) for end in range(1, len(parts) + 1) if all(parts))
 
 
 def is_test(path: str) -> bool:
     """Whether a path lies under a test folder or is named as tests are."""
     *folders, name = path.split("/")
-    if any(folder.lower() in TEST_FOLDERS for folder in folders):
+    # The last part, too: a test folder may become a link.
+    if any(part.lower() in TEST_FOLDERS for part in (*folders, name)):
         return True
     stem, _, ending = name.rpartition(".")
     if f".{ending}" in JAVA_ENDINGS and any(fnmatchcase(stem, pattern) for pattern in JAVA_TEST_NAMES):
@@ -134,7 +162,7 @@ def is_test(path: str) -> bool:
 def is_configuration(path: str) -> bool:
     """Whether a path configures a test runner or a build."""
     *folders, name = path.lower().split("/")
-    if any(folder in CONFIGURATION_FOLDERS for folder in folders):
+    if any(folder in CONFIGURATION_FOLDERS or folder.endswith(PLUGIN_FOLDERS) for folder in folders):
         return True
     return any(fnmatchcase(name, pattern) for pattern in CONFIGURATION)
 

@@ -1,12 +1,13 @@
 """What test runners say at their end: how many tests ran, and whether anything ran at all.
 
-A runner is recognised by the command and by the summary that it prints last. Code under test shares the
+A runner is recognised by the command and by the summary that it prints. Code under test shares the
 runner's process and could print such a line itself: the count guards against mistakes, not against deceit.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -85,26 +86,30 @@ def _numbers(text: str) -> dict[str, int]:
 
 
 def _pytest(text: str) -> TestCount | None:
-    line = _last(r"^=* ?((?:\d+ [a-z]+(?:, )?)+|no tests ran) in [\d.]+s?(?: \([\d:]+\))? ?=*$", text)
-    if line is None:
+    summary = r"^=* ?((?:\d+ [a-z]+(?:, )?)+|no tests ran) in [\d.]+s?(?: \([\d:]+\))? ?=*$"
+    counts = Counter[str]()
+    found = re.findall(summary, text, re.MULTILINE)
+    for words in found:
+        counts.update(_numbers(words))
+    if not found:
         return None
-    counts = _numbers(line[1])
-    failed = counts.get("failed", 0)
-    run = failed + counts.get("passed", 0) + counts.get("xfailed", 0) + counts.get("xpassed", 0)
-    return TestCount(
-        "pytest", run, failed + counts.get("errors", counts.get("error", 0)), counts.get("skipped", 0), run == 0
-    )
+    # An expected failure is not counted as run: the code under test can turn itself into one.
+    run = counts["failed"] + counts["passed"] + counts["xpassed"]
+    failed = counts["failed"] + counts["error"] + counts["errors"]
+    return TestCount("pytest", run, failed, counts["skipped"], run == 0)
 
 
 def _unittest(text: str) -> TestCount | None:
-    ran = _last(r"^Ran (\d+) tests? in [\d.]+s$", text)
-    end = _last(r"^(OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", text)
-    if ran is None or end is None or end.start() < ran.start():
+    summary = r"^Ran (\d+) tests? in [\d.]+s$\n+^(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$"
+    found = re.findall(summary, text, re.MULTILINE)
+    if not found:
         return None
-    counts = {word.strip(): int(number) for word, number in re.findall(r"([a-z ]+)=(\d+)", end[2] or "")}
-    skipped = counts.get("skipped", 0)
-    run = int(ran[1]) - skipped
-    return TestCount("unittest", run, counts.get("failures", 0) + counts.get("errors", 0), skipped, run <= 0)
+    ran = sum(int(number) for number, _ in found)
+    counts = Counter[str]()
+    for _, words in found:
+        counts.update({word.strip(): int(number) for word, number in re.findall(r"([a-z ]+)=(\d+)", words)})
+    run = ran - counts["skipped"]
+    return TestCount("unittest", run, counts["failures"] + counts["errors"], counts["skipped"], run <= 0)
 
 
 def _jest(text: str) -> TestCount | None:

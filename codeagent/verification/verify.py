@@ -177,6 +177,11 @@ def _judge_baseline(run: CheckRun, runner: Runner | None) -> tuple[VerificationS
     if run.exit_code == 0:
         if runner is not None and run.tests is None:
             return VerificationStatus.NOT_RUN, f"{runner.name} ended without saying that it ran a test"
+        if run.tests is not None and run.tests.failed:
+            return (
+                VerificationStatus.NOT_RUN,
+                f"it hides its exit code: {run.tests.failed} tests failed, yet it exits 0",
+            )
         return VerificationStatus.NOT_REPRODUCED, "the command already passes on the untouched repository"
     return (VerificationStatus.NOT_RUN, run.unusable) if run.unusable else (None, "")
 

@@ -57,7 +57,8 @@ def checked(repo: Path, tmp_path: Path, engine: Engine, image: str, toolbox: Too
 
     @contextmanager
     def fresh() -> Iterator[DockerSandbox]:
-        with open_sandbox(engine, found, toolbox, repo, SandboxSettings(), "verification-test", outputs) as sandbox:
+        parts = (engine, found, toolbox, repo, SandboxSettings(), "verification-test", outputs)
+        with open_sandbox(*parts, copy="engine") as sandbox:
             yield sandbox
 
     def output_of(run_id: str) -> str | None:
@@ -126,6 +127,10 @@ CHEATS: dict[str, dict[str, str | None]] = {
     "a shadowing pytest": {"pytest.py": "print('2 passed in 0.01s')\n"},
     "a sitecustomize": {"sitecustomize.py": "import os\nos._exit(0)\n"},
     "a pytest.ini": {"pytest.ini": "[pytest]\naddopts = -k zero\n"},
+    "a plugin by its metadata": {
+        "cheat.dist-info/entry_points.txt": "[pytest11]\ncheat = cheat_plugin\n",
+        "cheat.dist-info/METADATA": "Name: cheat\nVersion: 1\n",
+    },
     "a setup.cfg": {"setup.cfg": "[tool:pytest]\naddopts = --deselect tests/test_calc.py::test_half\n"},
 }
 
@@ -200,6 +205,9 @@ def test_runs_that_disagree_are_flaky(checked: Callable[..., Verification], repo
         ("python3 -m pytest -q nothing_here.py", "pytest executed no test, before any change"),
         ("python3 -m pytest --version", "pytest ended without saying that it ran a test"),
         ("make tset", "make has no target tset"),
+        (f"{PYTEST}; true", "it hides its exit code: 1 tests failed, yet it exits 0"),
+        (f"{PYTEST} || true", "it hides its exit code: 1 tests failed, yet it exits 0"),
+        (f"sh -c '{PYTEST} | tail -3'", "it hides its exit code: 1 tests failed, yet it exits 0"),
         ("python3 -m pytest -q | tail -3", "the command is a pipeline"),
     ],
 )

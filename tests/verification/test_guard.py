@@ -85,6 +85,44 @@ def test_files_named_in_the_command_are_guarded() -> None:
     assert touched(changed("a.py"), command="pytest /workspace/a.py::test_x") == ["a.py"]
 
 
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("cd sub && sh check.sh", "sub/check.sh"),
+        ("sh $PWD/check.sh", "check.sh"),
+        ("sh ${PWD}/check.sh", "check.sh"),
+        ("sh a/../check.sh", "check.sh"),
+        ("sh check*.sh", "check_all.sh"),
+        ("python3 checks", "checks/__main__.py"),
+        ("python3 -m checks", "checks/__main__.py"),
+        ("python3 -m unittest checks.all", "checks/all.py"),
+    ],
+)
+def test_a_file_is_named_however_the_command_reaches_it(command: str, path: str) -> None:
+    assert touched(changed(path), command=command) == [path]
+
+
+@pytest.mark.parametrize("command", ["pytest -q -k calc", "make calc", "pytest --maxfail=1 calc_tests"])
+def test_a_word_that_names_no_file_guards_none(command: str) -> None:
+    assert touched(changed("calc.py"), command=command) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("plug.dist-info/entry_points.txt", "src/plug.egg-info/entry_points.txt"),
+        "META-INF/services/org.junit.platform.launcher.TestExecutionListener",
+        *("app/__pycache__/core.cpython-311.pyc", "build-out/Foo.class", "gradle-common.gradle", "common.gradle.kts"),
+    ],
+)
+def test_what_runners_load_by_themselves_is_guarded(path: str) -> None:
+    assert touched(created(path)) == [path]
+
+
+def test_a_test_folder_that_becomes_a_link_is_guarded() -> None:
+    assert touched(created("tests", 0o120000)) == ["tests"]
+
+
 def test_executables_are_guarded_before_and_after() -> None:
     became = FilePatch("tool", "tool", 0o100644, 0o100755)
     assert touched(changed("bin/check", 0o100755), became, created("run", 0o100755)) == ["bin/check", "run", "tool"]

@@ -49,6 +49,12 @@ def test_a_runner_is_known_by_its_command(command: str, name: str | None) -> Non
         ("pytest", "=== 4 skipped in 0.02s ===\n", TestCount("pytest", 0, 0, 4, True)),
         ("pytest", "=== 1 error in 0.02s ===\n", TestCount("pytest", 0, 1, 0, True)),
         ("pytest", "all 3 passed, honestly\n", None),
+        (
+            "pytest a && pytest b",
+            "5 passed in 0.1s\nmore\n1 failed, 2 passed in 0.2s\n",
+            TestCount("pytest", 8, 1, 0),
+        ),
+        ("pytest", "== 1 passed, 1 xfailed in 0.1s ==\n", TestCount("pytest", 1, 0, 0)),
         ("python -m unittest", "Ran 3 tests in 0.001s\n\nOK (skipped=1)\n", TestCount("unittest", 2, 0, 1)),
         (
             "python -m unittest",
@@ -56,6 +62,11 @@ def test_a_runner_is_known_by_its_command(command: str, name: str | None) -> Non
             TestCount("unittest", 3, 2, 0),
         ),
         ("python -m unittest", "Ran 0 tests in 0.000s\n\nOK\n", TestCount("unittest", 0, 0, 0, True)),
+        (
+            "python -m unittest a; python -m unittest b",
+            "Ran 3 tests in 0.1s\n\nOK\nRan 2 tests in 0.1s\n\nFAILED (failures=1)\n",
+            TestCount("unittest", 5, 1, 0),
+        ),
         ("npx jest", "Tests:       1 failed, 2 passed, 3 total\n", TestCount("jest", 3, 1, 0)),
         ("npx jest --passWithNoTests", "No tests found, exiting with code 0\n", TestCount("jest", 0, 0, 0, True)),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -93,6 +94,15 @@ def diff(channel: Calls, hash_name: str = "sha1") -> Diff:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ToolError(ErrorKind.SANDBOX_FAILED, "the container gave an answer that makes no sense") from None
     return Diff(patch=patch, paths=tuple(paths), ignored=ignored, notes=tuple(notes))
+
+
+def tree_hash(channel: Calls) -> str:
+    """One hash over everything in the copy that `diff` compares (see `sandbox/guest/diffing.py`)."""
+    fields, _ = channel.call("tree_hash", {})
+    found = fields.get("sha256")
+    if not isinstance(found, str) or not re.fullmatch("[0-9a-f]{64}", found):
+        raise ToolError(ErrorKind.SANDBOX_FAILED, "the container gave an answer that makes no sense")
+    return found
 
 
 def sync(channel: Calls, change: FileChange) -> Edit:

@@ -122,6 +122,14 @@ class DockerSandbox:
         with self._in_use(self._writing_slot()) as container:
             return self._parts.layout.diff(container.channel)
 
+    def tree_hash(self) -> str:
+        """One hash over everything that `diff` compares, as it is now."""
+        self._ready.result()
+        if not self.has_copy:
+            raise ToolError(ErrorKind.SANDBOX_FAILED, "there is no private copy")
+        with self._in_use(self._writing_slot()) as container:
+            return self._parts.layout.tree_hash(container.channel)
+
     def sync_host_edit(self, path: str) -> bool:
         """Brings a file that the user has changed into the copy; False when the agent has changed it too."""
         from codeagent.sandbox.copying import Edit

@@ -167,6 +167,9 @@ class Sandbox(Files, Protocol):
 
     def diff(self) -> Diff: ...
 
+    def tree_hash(self) -> str:
+        """SHA-256 over what `diff` compares, as it is in the private copy now; ToolError when there is no copy."""
+
     @property
     def has_copy(self) -> bool:
         """Whether the private copy stands in the mount's place."""

@@ -89,5 +89,7 @@ class Layout(Protocol):
 
     def diff(self, channel: Channel) -> Diff: ...
 
+    def tree_hash(self, channel: Channel) -> str: ...
+
     def sync_host_edit(self, channel: Channel, path: str) -> Edit:
         """Brings a file that the user has changed into the copy, unless the agent has changed it too (CONFLICT)."""

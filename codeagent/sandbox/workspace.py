@@ -181,6 +181,9 @@ class RepositoryLayout:
     def diff(self, channel: Channel) -> Diff:
         return copying.diff(channel, git.object_format(self.git))
 
+    def tree_hash(self, channel: Channel) -> str:
+        return copying.tree_hash(channel)
+
     def sync_host_edit(self, channel: Channel, path: str) -> Edit:
         """Brings a file that the user has changed into the copy, unless the agent has changed it too (CONFLICT)."""
         change = copying.host_edit(self.repo, path)

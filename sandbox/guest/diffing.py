@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -64,6 +65,42 @@ class Comparison:
             parts.append(part)
             self.paths.append(path)
         return b"".join(parts)
+
+    def tree_hash(self) -> str:
+        """SHA-256 (hexadecimal) over all that `patch` compares, as it is now: mode, content and path of every file.
+
+        For each, in the order of the paths: `MODE SHA256 PATH` and NUL, the mode as git has it, the content of a link
+        being its target. What is ignored, protected or git's own is no part of it.
+        """
+        changes = self._look()
+        candidates = set(changes.candidates)
+        whole = hashlib.sha256()
+        for path in sorted(candidates | self.baseline.entries.keys()):
+            if path in candidates:
+                mode, content = self._now(path) if path in changes.seen else (0, "")
+            else:
+                mode, content = self._as_copied(self.baseline.entries[path])
+            if mode:
+                whole.update(b"%06o %s %s\0" % (mode, content.encode("ascii"), path))
+        return whole.hexdigest()
+
+    def _as_copied(self, entry: Entry) -> tuple[int, str]:
+        """Mode and hash of a file as it was copied; mode 0 for what has no place in the hash."""
+        if entry.ignored or entry.kind not in (FILE, LINK):
+            return 0, ""
+        return _git_mode(entry), hashlib.sha256(self.baseline.content(entry)).hexdigest()
+
+    def _now(self, path: bytes) -> tuple[int, str]:
+        try:
+            found = os.stat(path, dir_fd=self.root, follow_symlinks=False)
+            if stat.S_ISLNK(found.st_mode):
+                return LINK_MODE, hashlib.sha256(os.readlink(path, dir_fd=self.root)).hexdigest()
+            if not stat.S_ISREG(found.st_mode):
+                return 0, ""
+            with open(os.open(path, READ_FLAGS, dir_fd=self.root), "rb") as file:
+                return _file_mode(found), hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            return 0, ""
 
     def _leave_out(self, path: bytes, why: str) -> None:
         self.paths.append(path)
@@ -140,9 +177,8 @@ class Comparison:
                 return None
             if found.st_size > MAX_FILE:
                 return found.st_size
-            mode = 0o100755 if found.st_mode & 0o100 else 0o100644
             with open(os.open(path, READ_FLAGS, dir_fd=self.root), "rb") as file:
-                return Side(mode, file.read(MAX_FILE + 1))
+                return Side(_file_mode(found), file.read(MAX_FILE + 1))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -152,6 +188,10 @@ class Comparison:
 
 def _too_large(side: Side | int | None) -> bool:
     return isinstance(side, int)
+
+
+def _file_mode(found: os.stat_result) -> int:
+    return 0o100755 if found.st_mode & 0o100 else 0o100644
 
 
 def _git_mode(entry: Entry) -> int:

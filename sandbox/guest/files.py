@@ -102,6 +102,12 @@ class Files:
         }
         return {}, json.dumps(found).encode("ascii") + b"\n" + patch
 
+    def tree_hash(self, root: Root, _args: dict[str, Any], _body: bytes) -> Reply:
+        """See `Comparison.tree_hash`."""
+        with self._writing:
+            comparison = Comparison(root.fd, self._opened_baseline(), self.tree().protection)
+            return {"sha256": comparison.tree_hash()}, b""
+
     def store(self, root: Root, _args: dict[str, Any], body: bytes) -> Reply:
         """Body: JSON `[[path, size or null, mode or null, mode_of or null], …]` on one line, then the contents."""
         with self._writing:
@@ -165,6 +171,7 @@ OPERATIONS: dict[str, Handler] = {
     "copy": _FILES.copy,
     "receive": _FILES.receive,
     "diff": _FILES.diff,
+    "tree_hash": _FILES.tree_hash,
     "store": _FILES.store,
     "sync": _FILES.sync,
     "tracked": _FILES.tracked,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -294,3 +295,24 @@ def test_host_edits_are_read_from_inside_the_repository_only(tmp_path: Path) -> 
         None,
         FileChange("gone", None),
     ]
+
+
+def tree_hash_of(*files: tuple[str, bytes, bytes]) -> str:
+    lines = (f"{mode} {hashlib.sha256(content).hexdigest()} ".encode() + path for mode, content, path in files)
+    return hashlib.sha256(b"".join(line + b"\0" for line in lines)).hexdigest()
+
+
+def test_the_hash_of_the_tree_covers_what_a_diff_compares(tmp_path: Path) -> None:
+    files: dict[str, bytes | str] = {"a.txt": "one\n", "b/c.txt": "two\n", ".gitignore": "*.log\n", "x.log": "1"}
+    with copied(tmp_path, {**files, ".env": "SECRET=1\n"}) as made:
+        kept = ("100644", b"*.log\n", b".gitignore"), ("100644", b"one\n", b"a.txt")
+        assert copying.tree_hash(made.guest) == tree_hash_of(*kept, ("100644", b"two\n", b"b/c.txt"))
+        (made.copy / "x.log").write_text("2")  # ignored
+        assert copying.tree_hash(made.guest) == tree_hash_of(*kept, ("100644", b"two\n", b"b/c.txt"))
+        (made.copy / "b/c.txt").write_bytes(b"six\n")
+        (made.copy / "b/c.txt").chmod(0o755)
+        (made.copy / "b/new").symlink_to("c.txt")
+        changed = ("100755", b"six\n", b"b/c.txt"), ("120000", b"c.txt", b"b/new")
+        assert copying.tree_hash(made.guest) == tree_hash_of(*kept, *changed)
+        (made.copy / "a.txt").unlink()
+        assert copying.tree_hash(made.guest) == tree_hash_of(kept[0], *changed)

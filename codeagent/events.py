@@ -16,7 +16,11 @@ LOG_FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class SessionStarted:
-    """`version` is the program's, `format` the log's (see docs/sessions.md)."""
+    """`version` is the program's, `format` the log's (see docs/sessions.md).
+
+    `message` is what the first turn is going to be about, null where nothing was asked yet; `patching` tells that the
+    model is offered `apply_patch`; `verify` and `verify_repeat` are the verification that was asked for.
+    """
 
     type: ClassVar[str] = "session_started"
     repo: str
@@ -25,11 +29,15 @@ class SessionStarted:
     image: str
     version: str
     format: int = LOG_FORMAT
+    message: str | None = None
+    patching: bool = False
+    verify: str | None = None
+    verify_repeat: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class SessionResumed:
-    """A later process goes on with the session, with these choices from here on.
+    """A later process goes on with the session, with these choices from here on (see SessionStarted).
 
     `interrupted_calls` had no output in the log and were answered now; `damaged_lines` could not be read.
     """
@@ -42,6 +50,10 @@ class SessionResumed:
     version: str
     interrupted_calls: list[str]
     damaged_lines: int
+    message: str | None = None
+    patching: bool = False
+    verify: str | None = None
+    verify_repeat: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +199,19 @@ class GrantChanged:
     workdir: str
 
 
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The session's change is in the real repository, or was taken back (`reverse`). `rest_before` and `rest_after`
+    are one hash each over everything in it but `paths`: when they are equal, nothing else was written.
+    """
+
+    type: ClassVar[str] = "applied"
+    reverse: bool
+    paths: list[str]
+    rest_before: str
+    rest_after: str
+
+
 Event = (
     SessionStarted
     | SessionResumed
@@ -203,6 +228,7 @@ Event = (
     | TurnEnded
     | Noted
     | GrantChanged
+    | Applied
 )
 
 Emit = Callable[[Event], None]

@@ -34,9 +34,10 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from codeagent.cli.wiring import Choices, opened_workbench
+    from codeagent.cli.choices import Choices
+    from codeagent.cli.wiring import opened_workbench
 
     if not args.question.strip():
         raise UsageError("The question is empty.", 'Ask something: codeagent ask "why does X return null"')
-    with opened_workbench(Choices.of(args)) as bench:
+    with opened_workbench(Choices.of(args), args.question) as bench:
         return bench.turn(args.question)

@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
             "In scripts, use `codeagent ask` and then `codeagent resume MESSAGE`.",
         )
     from codeagent.cli.chat_commands import Chat
-    from codeagent.cli.wiring import Choices, opened_workbench
+    from codeagent.cli.choices import Choices
+    from codeagent.cli.wiring import opened_workbench
 
     with opened_workbench(Choices.of(args)) as bench, _told_of_termination() as terminated:
         return _converse(Chat(bench), bench, terminated)

@@ -35,7 +35,8 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from codeagent.cli.wiring import Choices, opened_workbench
+    from codeagent.cli.choices import Choices
+    from codeagent.cli.wiring import opened_workbench
 
     if not args.task.strip():
         raise UsageError("The task is empty.", 'Say what is wrong: codeagent fix "…" --verify "make test"')
@@ -44,5 +45,5 @@ def run(args: argparse.Namespace) -> int:
             "fix needs a command that shows the fault.",
             'Give one that fails now and passes when it is fixed: --verify "make test"',
         )
-    with opened_workbench(Choices.of(args, patching=True)) as bench:
-        return bench.turn(args.task)
+    with opened_workbench(Choices.of(args, patching=True), args.task) as bench:
+        return bench.turn(args.task, fixing=True)

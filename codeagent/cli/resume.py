@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,8 @@ from codeagent.cli.flags import add_turn_flags
 from codeagent.errors import Interrupted, SandboxError, UsageError
 
 if TYPE_CHECKING:
-    from codeagent.cli.wiring import Choices, Workbench
-    from codeagent.conversation import Item
+    from codeagent.cli.choices import Choices
+    from codeagent.cli.wiring import Workbench
     from codeagent.session.history import History
     from codeagent.session.resumption import Setup
 
@@ -23,7 +22,8 @@ examples:
   codeagent resume --session k3f9x --max-rounds 80
   codeagent resume "and who calls it?" --provider anthropic
 
-Repository, provider, model and image stay as they were unless given again; approval mode and grants never carry over.
+Repository, provider, model, image and verification stay as they were unless given again; approval mode and grants
+never carry over.
 Without --session, the latest session of the repository here that no other process uses is meant.
 """
 
@@ -58,15 +58,19 @@ def run(args: argparse.Namespace) -> int:
         history, damaged = read_history(folder)
         if args.message is None:
             require_open_turn(session.id, history)
-        from codeagent.cli.wiring import Choices, opened_workbench
+        if args.verify is None:
+            args.verify, args.verify_repeat = history.verify, history.verify_repeat
+        from codeagent.cli.choices import Choices
+        from codeagent.cli.wiring import opened_workbench
 
-        choices = Choices.of(args, patching=_has_patched(history.items), **_stored_choices(args, history))
-        with opened_workbench(choices, (session, history)) as bench:
+        choices = Choices.of(args, patching=history.patching, **_stored_choices(args, history))
+        with opened_workbench(choices, stored=(session, history)) as bench:
             for sentence in sentences(history, damaged):
                 bench.terminal.note(sentence)
-            setup = _setup(choices)
-            bench.conversation[:] = take_up(session, history, damaged, setup, new_turn=args.message is not None)
+            bench.conversation[:] = take_up(session, history, damaged, _setup(choices), args.message)
             _restore_copy(bench, folder)
+            if args.message is None and history.pending:
+                return bench.turn(history.pending, fixing=history.patching)
             return bench.turn(args.message)
 
 
@@ -75,7 +79,16 @@ def _setup(choices: Choices) -> Setup:
     from codeagent.session.resumption import Setup
 
     config = choices.config
-    return Setup(str(choices.repo), config.provider.name, config.provider.model, config.sandbox.image, __version__)
+    return Setup(
+        str(choices.repo),
+        config.provider.name,
+        config.provider.model,
+        config.sandbox.image,
+        __version__,
+        patching=choices.patching,
+        verify=choices.verify,
+        verify_repeat=choices.verify_repeat,
+    )
 
 
 def _stored_choices(args: argparse.Namespace, history: History) -> dict[str, Any]:
@@ -92,13 +105,6 @@ def _stored_choices(args: argparse.Namespace, history: History) -> dict[str, Any
     elif args.provider is None and history.provider != "offline":
         stored["provider"] = history.provider
     return stored
-
-
-def _has_patched(items: Sequence[Item]) -> bool:
-    """Whether the session's model was given apply_patch, which it keeps."""
-    from codeagent.conversation import ToolCall
-
-    return any(isinstance(item, ToolCall) and item.name == "apply_patch" for item in items)
 
 
 def _restore_copy(bench: Workbench, folder: Path) -> None:

@@ -17,7 +17,8 @@ from codeagent.sandbox.seam import Diff, Sandbox, Steps
 from codeagent.session.store import Session
 
 if TYPE_CHECKING:
-    from codeagent.cli.wiring import Choices, Means
+    from codeagent.cli.choices import Choices
+    from codeagent.cli.means import Means
     from codeagent.verification.record import Verification
     from codeagent.verification.verify import Baseline, Check
 

@@ -23,6 +23,7 @@ _HEAD_LINES = 50  # the first question stands among the first events
 class Overview:
     """One line of a list.
 
+    `begun` tells that a turn was started, or that the one that was asked for waits for `resume`.
     `started` is as stored, `changed` is when the log was last written; `size` in bytes; `holder` is the pid of the
     process that uses the session now. `outcome` is that of the last turn, None when it did not end; `problem`
     says why nothing is known.
@@ -37,6 +38,7 @@ class Overview:
     started: str = ""
     changed: str = ""
     turns: int = 0
+    begun: bool = False
     outcome: str | None = None
     verification: str = "not_requested"
     size: int = 0
@@ -78,12 +80,13 @@ def overview(folder: Path) -> Overview:
     return Overview(
         folder.name,
         folder,
-        question=_text(asked, "message"),
+        question=_text(asked, "message") or _text(started, "message"),
         repo=_text(choices, "repo"),
         provider=_text(choices, "provider"),
         model=_text(choices, "model"),
         started=_text(started, "time"),
         turns=turns,
+        begun=turns > 0 or (ended is None and bool(_text(started, "message"))),
         **facts,
     )
 
@@ -91,7 +94,7 @@ def overview(folder: Path) -> Overview:
 def find(state_dir: Path, *, repo: Path | None = None, ref: str | None = None) -> Path:
     """The folder of the session that a user means.
 
-    With `ref`: the one whose id begins or ends with it. Without: the latest of `repo` that a turn was started in
+    With `ref`: the one whose id begins or ends with it. Without: the latest of `repo` that something was asked in
     and that no process uses now. Raises UsageError.
     """
     return _named(state_dir, ref) if ref is not None else _latest(state_dir, repo)
@@ -119,7 +122,7 @@ def _named(state_dir: Path, ref: str) -> Path:
 def _latest(state_dir: Path, repo: Path | None) -> Path:
     for candidate in overviews(state_dir):
         wanted = repo is None or candidate.repo == str(repo)
-        if wanted and candidate.turns > 0 and candidate.holder is None and not candidate.problem:
+        if wanted and candidate.begun and candidate.holder is None and not candidate.problem:
             return candidate.folder
     of_repo = f" of {repo}" if repo is not None else ""
     raise UsageError(

@@ -30,7 +30,9 @@ Retype = Callable[[str, str, str, Sequence[Any]], Sequence[Item]]
 class History:
     """What a log says. `turn` and `round` are those of its last event.
 
-    `message` is what the user said last; `outcome` is that of the last turn, None when it did not end.
+    `message` is what the user said last; `outcome` is that of the last turn, None when it did not end. `pending` was
+    asked on a command line whose process ended before the turn about it had begun. `patching`, `verify` and
+    `verify_repeat` are the session's choices (see `events.SessionStarted`).
     `interrupted_calls` had no output in the log. `cleared_calls`, `summarised_rounds` and `summary` are what had
     been compacted.
     """
@@ -40,6 +42,10 @@ class History:
     provider: str = ""
     model: str = ""
     image: str = ""
+    patching: bool = False
+    verify: str | None = None
+    verify_repeat: int = 1
+    pending: str = ""
     turn: int = 0
     round: int = 0
     message: str = ""
@@ -80,7 +86,9 @@ class _Reader:
         self._names: dict[str, str] = {}  # an id as the log has it, to the id here; where one repeats, the newest
         self._choices = {"repo": "", "provider": "", "model": "", "image": ""}
         self._turn = self._round = 0
-        self._message = ""
+        self._verification: tuple[str | None, int] = (None, 1)
+        self._patching = False
+        self._message = self._pending = ""
         self._asked = -1  # the last turn whose message is here
         self._outcome: str | None = None
         self._orphans = 0
@@ -93,10 +101,11 @@ class _Reader:
             self._turn, self._round = max(turn, self._turn), round_
         match record["type"]:
             case "session_started" | "session_resumed":
-                self._choices.update({name: _text(record, name) for name in self._choices if name in record})
+                self._take_choices(record)
             case "turn_started":
                 self._outcome = None
                 self._asked = self._turn
+                self._pending = ""
                 self._message = _text(record, "message")
                 self._parts.append(UserMessage(self._message))
             case "note":
@@ -112,6 +121,7 @@ class _Reader:
             case "compacted":
                 self._compact(record)
             case "turn_ended":
+                self._pending = ""
                 self._outcome = _text(record, "outcome") or None
 
     def history(self) -> History:
@@ -129,9 +139,14 @@ class _Reader:
                     output = interrupted_output(call.call_id)
                 items.append(output)
         rounds, summary = self._summary
+        verify, repeat = self._verification
         return History(
             items=tuple(items),
             **self._choices,
+            patching=self._patching,
+            verify=verify,
+            verify_repeat=repeat,
+            pending=self._pending,
             turn=self._turn,
             round=self._round,
             message=self._message,
@@ -143,6 +158,13 @@ class _Reader:
             summary=summary,
         )
 
+    def _take_choices(self, record: Record) -> None:
+        self._choices.update({name: _text(record, name) for name in self._choices if name in record})
+        verify, repeat = record.get("verify"), record.get("verify_repeat")
+        self._verification = (verify if isinstance(verify, str) else None, repeat if isinstance(repeat, int) else 1)
+        self._patching = record.get("patching") is True
+        self._pending = _text(record, "message") or self._pending
+
     def _add_response(self, record: Record) -> None:
         raw = record.get("items")
         if not isinstance(raw, list):
@@ -150,6 +172,7 @@ class _Reader:
         api = _text(record, "api") or _api_of(raw)
         provider = _text(record, "provider") or self._choices["provider"]
         model = _text(record, "model") or self._choices["model"]
+        self._choices |= {"provider": provider, "model": model}  # `chat` may have changed them in between
         if self._turn > self._asked:  # no API takes a conversation that the model begins
             self._asked = self._turn
             self._message = self._message or UNREADABLE_MESSAGE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from codeagent.conversation import AssistantMessage, Item, Reasoning, UserMessage
 from codeagent.errors import ErrorKind, StorageError, UsageError
-from codeagent.events import Noted, SessionResumed, ToolFinished
+from codeagent.events import Noted, SessionResumed, ToolFinished, TurnStarted
 from codeagent.outcome import Outcome
 from codeagent.session.history import History, interrupted_output, rebuild
 from codeagent.session.log import Log
@@ -23,13 +23,16 @@ _NEEDS_A_MESSAGE = {
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """With what the session goes on from here."""
+    """With what the session goes on from here (see `events.SessionStarted`)."""
 
     repo: str
     provider: str
     model: str
     image: str
     version: str
+    patching: bool = False
+    verify: str | None = None
+    verify_repeat: int = 1
 
 
 def read_history(folder: Path) -> tuple[History, int]:
@@ -43,6 +46,8 @@ def read_history(folder: Path) -> tuple[History, int]:
 
 def require_open_turn(session_id: str, history: History) -> None:
     """Raises UsageError when going on without a message would have nothing to go on with."""
+    if history.pending:
+        return
     if not history.message:
         raise UsageError(
             f"Session {session_id} has no turn to go on with.", 'Give a message: `codeagent resume "…"`.'
@@ -54,14 +59,20 @@ def require_open_turn(session_id: str, history: History) -> None:
         )
 
 
-def take_up(session: Session, history: History, damaged: int, setup: Setup, *, new_turn: bool) -> list[Item]:
+def take_up(session: Session, history: History, damaged: int, setup: Setup, message: str | None) -> list[Item]:
     """Records the resumption with its repairs, and returns the conversation to go on with.
 
-    With `new_turn` the caller adds the user's message; otherwise the last turn goes on under its number.
+    With a message the caller begins a turn about it; without one, the caller begins the turn that is still pending,
+    or else the last turn goes on under its number.
     """
     journal = session.journal
     journal.turn, journal.round = history.turn, history.round
     calls = list(history.interrupted_calls)
+    items = list(history.items)
+    if message is not None and history.pending:  # what was asked first stands before what is said now
+        journal.turn, journal.round = history.turn + 1, 0
+        session.emit(TurnStarted(history.pending))
+        items.append(UserMessage(history.pending))
     session.emit(
         SessionResumed(
             setup.repo,
@@ -71,13 +82,16 @@ def take_up(session: Session, history: History, damaged: int, setup: Setup, *, n
             setup.version,
             interrupted_calls=calls,
             damaged_lines=damaged,
+            message=message,
+            patching=setup.patching,
+            verify=setup.verify,
+            verify_repeat=setup.verify_repeat,
         )
     )
     for call_id in calls:
         text = interrupted_output(call_id).text
         session.emit(ToolFinished(call_id, "error", ErrorKind.INTERRUPTED.value, text, 0))
-    items = list(history.items)
-    if not new_turn and items and isinstance(items[-1], (AssistantMessage, Reasoning)):
+    if message is None and not history.pending and items and isinstance(items[-1], (AssistantMessage, Reasoning)):
         # No API takes a request that ends with the model's own words.
         session.emit(Noted("program", GOES_ON))
         items.append(UserMessage(GOES_ON, "program"))

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -50,14 +51,14 @@ class Setup:
             "OPENAI_API_KEY": "sk-test-0123456789",
         }
 
-    def environ(self, server: ModelServer) -> dict[str, str]:
-        return {**self._environ, "OPENAI_BASE_URL": server.url}
+    def environ(self, server: ModelServer, **more: str) -> dict[str, str]:
+        return {**self._environ, "OPENAI_BASE_URL": server.url, **more}
 
-    def started(self, server: ModelServer, *argv: str) -> subprocess.Popen[str]:
+    def started(self, server: ModelServer, *argv: str, **more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [CODEAGENT, *argv],
             cwd=self.repo,
-            env=self.environ(server),
+            env=self.environ(server, **more),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -116,6 +117,65 @@ def test_a_question_to_the_user_is_answered_by_resuming(setup: Setup) -> None:
         "the path is src/app.py",
     ]
     assert setup.events("turn_ended")[-1]["citations"][0]["state"] == "read"
+
+
+@pytest.fixture
+def silent_engine(tmp_path: Path) -> Iterator[str]:
+    """An engine that takes connections and never answers: whoever asks it waits."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "engine.sock"))
+        listening.listen(16)
+        yield f"unix://{tmp_path}/engine.sock"
+
+
+@pytest.mark.parametrize("message", [None, "look at find first"], ids=["alone", "with more to say"])
+def test_killed_before_the_engine_answered_the_question_is_not_lost(
+    setup: Setup, silent_engine: str, message: str | None
+) -> None:
+    with ModelServer([reply(text("because"))]) as server:
+        process = setup.started(server, "ask", "why is it None?", DOCKER_HOST=silent_engine)
+        setup.wait_for('"turn_started"')
+        process.kill()
+        ended(process)
+        code, out, err = setup.run(server, "resume", *([message] if message else []))
+        assert (code, out) == (0, "because\n"), err
+        assert server.requests[0].user_texts == ["why is it None?", *([message] if message else [])]
+
+
+PATCH = """\
+*** Begin Patch
+*** Update File: src/app.py
+@@
+-    return None
++    return key
+*** End Patch
+"""
+
+
+@pytest.mark.parametrize("moment", ["before the first run", "before the first patch"])
+def test_a_killed_fix_goes_on_with_its_task_its_tool_and_its_verification(
+    setup: Setup, silent_engine: str, moment: str
+) -> None:
+    early = moment == "before the first run"
+    patched = [reply(call("apply_patch", {"patch": PATCH}, call_id="c1")), reply(text("fixed"))]
+    with ModelServer(patched if early else [hang(), *patched]) as server:
+        engine = {"DOCKER_HOST": silent_engine} if early else {}
+        process = setup.started(
+            server, "fix", "find forgets its key", "--verify", "grep -q key$ src/app.py", **engine
+        )
+        setup.wait_for('"session_started"' if early else '"turn_started"')
+        deadline = time.monotonic() + SECONDS
+        while not early and not server.requests and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+        ended(process)
+        assert len(setup.events("turn_started")) == (0 if early else 1)
+        code, out, err = setup.run(server, "resume", "--approve", "contained")
+        assert (code, out) == (0, "fixed\n"), err
+        assert "apply_patch" in server.requests[-1].tool_names
+        assert server.requests[-1].user_texts[0] == "find forgets its key"
+    (end,) = setup.events("turn_ended")
+    assert (end["outcome"], end["verification"]["status"]) == ("answered", "passed")
 
 
 def test_killed_during_a_command_the_session_goes_on_and_the_model_is_told(setup: Setup) -> None:

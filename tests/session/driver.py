@@ -68,7 +68,7 @@ def resume(folder: Path, provider: Provider, message: str | None = None) -> Endi
     """Goes on with a stored session, as the command does."""
     with Session.open(folder) as session:
         history, damaged = read_history(folder)
-        items = take_up(session, history, damaged, SETUP, new_turn=message is not None)
+        items = take_up(session, history, damaged, SETUP, message)
         if message is not None:
             session.journal.turn, session.journal.round = history.turn + 1, 0
             session.emit(TurnStarted(message))

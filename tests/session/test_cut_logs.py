@@ -59,7 +59,7 @@ def assert_accepted(folder: Path, api: Api, memory: ModelServer, message: str | 
         server.memory = memory.memory  # the same server still knows what it sealed
         with Session.open(folder) as session:
             history, damaged = read_history(folder)
-            items: list[Item] = take_up(session, history, damaged, SETUP, new_turn=message is not None)
+            items: list[Item] = take_up(session, history, damaged, SETUP, message)
             if message is not None:
                 items.append(UserMessage(message))
         if not any(isinstance(item, UserMessage) for item in items):

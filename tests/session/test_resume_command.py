@@ -89,7 +89,7 @@ def test_going_on_records_the_repairs_once_and_tells_them_once(tmp_path: Path) -
         "1 call(s) had no recorded output and may or may not have run; the model is told so."
     ]
     with Session.open(session.folder) as again:
-        items = take_up(again, history, damaged, SETUP, new_turn=False)
+        items = take_up(again, history, damaged, SETUP, None)
         assert again.journal.turn == 1
     assert items == list(history.items)
     history, damaged = read_history(session.folder)
@@ -109,7 +109,7 @@ def test_a_turn_that_stopped_after_the_models_own_words_goes_on_with_a_note(tmp_
     history, damaged = read_history(session.folder)
     assert isinstance(history.items[-1], AssistantMessage)
     with Session.open(session.folder) as again:
-        items = take_up(again, history, damaged, SETUP, new_turn=False)
+        items = take_up(again, history, damaged, SETUP, None)
     assert items[-1] == UserMessage(GOES_ON, "program")
     assert list(read_history(session.folder)[0].items) == items
 

@@ -1,0 +1,205 @@
+"""What turns are carried out with, opened once a session: sandbox, provider, gate, evidence, tools, context."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from codeagent.agent.context import Context
+from codeagent.agent.dispatch import Tool
+from codeagent.agent.introduction import instructions
+from codeagent.agent.toolset import Toolset
+from codeagent.cli.choices import Choices
+from codeagent.cli.verifier import Fresh
+from codeagent.conversation import Item
+from codeagent.errors import CodeagentError, ToolError
+from codeagent.events import WorkspaceChanged
+from codeagent.inference import Provider
+from codeagent.session.store import Session
+from codeagent.settings import ProviderSettings
+from codeagent.ui.terminal import Terminal
+
+if TYPE_CHECKING:
+    from codeagent.approval.gate import Ask, Gate
+    from codeagent.evidence.evidence import Evidence
+    from codeagent.sandbox.sandbox import CopyBy, DockerSandbox
+
+
+@dataclass(frozen=True)
+class Means:
+    """`fresh` opens a private copy of its own from the untouched repository; `image` is the image's id."""
+
+    sandbox: DockerSandbox
+    fresh: Fresh
+    image: str
+    provider: Provider
+    gate: Gate
+    evidence: Evidence
+    tools: Mapping[str, Tool]
+    context: Context
+
+
+def open_means(
+    choices: Choices, session: Session, terminal: Terminal, conversation: Sequence[Item], closing: ExitStack
+) -> Means:
+    """Engine and image are checked, and while the container starts in the background the provider's SDK is loaded,
+    which takes longer. What is opened is closed by `closing`. Raises SandboxError.
+    """
+    opened, digest = _sandboxes(choices, session, terminal, closing)
+    sandbox = opened(session.id)
+    closing.callback(sandbox.close)
+    Thread(target=_name_tracked, args=(sandbox, terminal), name="tracked-protected", daemon=True).start()
+    provider = open_provider(choices.config.provider, closing)
+    gate = _open_gate(choices, session, sandbox)
+    written = _StoredDiff(session, sandbox, terminal).update
+    tools = Toolset(sandbox, session.outputs, gate.classify, written).tools(patching=choices.patching)
+    return Means(
+        sandbox,
+        partial(_fresh, opened, sandbox, session.id),
+        digest,
+        provider,
+        gate,
+        _open_evidence(choices, sandbox, conversation, closing),
+        tools,
+        context_for(provider, tools),
+    )
+
+
+def open_provider(settings: ProviderSettings, closing: ExitStack) -> Provider:
+    """The provider, ready to be asked."""
+    if settings.api == "offline":
+        from codeagent.providers.offline.provider import OfflineProvider
+
+        return OfflineProvider()
+    from codeagent.providers.open import open_provider
+
+    provider = open_provider(settings)
+    closing.callback(provider.close)
+    provider.warm_up()
+    return provider
+
+
+def context_for(provider: Provider, tools: Mapping[str, Tool]) -> Context:
+    """What chooses the part of a conversation that fits into the provider's window."""
+    return Context(provider.context_window, instructions(), [tool.spec for tool in tools.values()])
+
+
+def _sandboxes(
+    choices: Choices, session: Session, terminal: Terminal, closing: ExitStack
+) -> tuple[Callable[..., DockerSandbox], str]:
+    """Checks engine and image, building what is missing; returns what opens a sandbox, and the image's id."""
+    from codeagent.cli.install import connect_or_install
+    from codeagent.sandbox import image, toolbox
+    from codeagent.sandbox.sandbox import open_sandbox
+
+    settings, steps = choices.config.sandbox, terminal.steps
+    engine = connect_or_install(settings.docker_host, choices.install, terminal.note)
+    closing.callback(engine.close)
+    found = image.ensure(engine, settings.image, steps)
+    box = toolbox.ensure(engine, steps)
+    steps("", 0, 0)
+
+    def opened(label: str, copy: CopyBy | None = None) -> DockerSandbox:
+        return open_sandbox(engine, found, box, choices.repo, settings, label, session.outputs, steps, copy=copy)
+
+    return opened, found.id
+
+
+@contextmanager
+def _fresh(opened: Callable[..., DockerSandbox], session: DockerSandbox, label: str) -> Iterator[DockerSandbox]:
+    """A private copy of its own, made from the untouched repository and gone afterwards."""
+    sandbox = opened(label, session.copies_by)
+    try:
+        yield sandbox
+    finally:
+        sandbox.close()
+
+
+def _open_gate(choices: Choices, session: Session, sandbox: DockerSandbox) -> Gate:
+    from codeagent.approval.gate import Gate
+    from codeagent.approval.rules import Rules
+
+    def digest(path: str) -> str | None:
+        try:
+            return hashlib.sha256(sandbox.fetch(path)).hexdigest()
+        except ToolError:
+            return None
+
+    config = choices.config
+    return Gate(
+        config.approve,
+        emit=session.emit,
+        ask=_prompt(choices),
+        digest=digest,
+        rules=Rules(config.allow, config.deny),
+    )
+
+
+def _prompt(choices: Choices) -> Ask | None:
+    """The person at the terminal; None where there is none."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    from codeagent.ui.approval import Prompt
+
+    return Prompt(no_color=choices.no_color)
+
+
+def _open_evidence(
+    choices: Choices, sandbox: DockerSandbox, conversation: Sequence[Item], closing: ExitStack
+) -> Evidence:
+    from codeagent.evidence.evidence import Evidence
+    from codeagent.sandbox.protected import matcher, regexes
+
+    protected = matcher(regexes(choices.config.sandbox.protect))
+
+    def synchronised(path: str) -> bool:
+        try:
+            return sandbox.sync_host_edit(path)
+        except ToolError:  # too large, or lost with its container: the copy keeps what it has, and the note says so
+            return False
+
+    evidence = Evidence(sandbox, choices.repo, refused=lambda path: protected(path, False), sync=synchronised)
+    closing.callback(evidence.close)
+    evidence.replay(conversation)
+    return evidence
+
+
+def _name_tracked(sandbox: DockerSandbox, terminal: Terminal) -> None:
+    """Names protected files that git tracks: masks hide the files, but not git's history of them."""
+    with suppress(CodeagentError, ToolError):
+        if tracked := sandbox.tracked_protected():
+            terminal.note(
+                f"tracked by git, so git's history still shows it to commands: {', '.join(tracked)}", "warn"
+            )
+
+
+class _StoredDiff:
+    """Keeps the session's stored diff that of its private copy."""
+
+    def __init__(self, session: Session, sandbox: DockerSandbox, terminal: Terminal) -> None:
+        self._session = session
+        self._sandbox = sandbox
+        self._terminal = terminal
+        self._stored = b""
+        with suppress(OSError):
+            self._stored = session.diff_file.read_bytes()  # of a session that goes on
+
+    def update(self) -> None:
+        """To be called after everything that may have written."""
+        try:
+            diff = self._sandbox.diff()
+        except ToolError as error:
+            self._terminal.note(f"the change could not be stored: {error.sentence}", "warn")
+            return
+        if diff.patch != self._stored:
+            self._stored = diff.patch
+            self._session.save_diff(diff.patch)
+            self._session.emit(WorkspaceChanged(list(diff.paths)))
+            for note in diff.notes:
+                self._terminal.note(note, "warn")

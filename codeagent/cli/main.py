@@ -14,7 +14,8 @@ import sys
 from collections.abc import Sequence
 
 from codeagent import __version__
-from codeagent.errors import CodeagentError, Interrupted
+from codeagent.cli.parser import Parser
+from codeagent.errors import CodeagentError, Interrupted, UsageError
 
 COMMANDS = {
     "ask": "one question about a repository, then exit",
@@ -43,9 +44,9 @@ exit codes: 0 answered, 2 usage, 3 model, 4 sandbox, 5 not verified, 6 needs inp
 """
 
 
-def build_parser(only: str | None = None) -> argparse.ArgumentParser:
+def build_parser(only: str | None = None) -> Parser:
     """The whole parser, or, with `only`, one in which just that command is filled in (none for an unknown one)."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="codeagent",
         description="Investigates a repository with a language model, inside a locked-down container.",
         epilog=EXAMPLES,
@@ -65,7 +66,11 @@ def build_parser(only: str | None = None) -> argparse.ArgumentParser:
 def run(argv: Sequence[str]) -> int:
     """Runs one command line. Errors raised on purpose become a sentence, a remedy and their exit code."""
     named = next((word for word in argv if not word.startswith("-")), None)
-    args = build_parser(named or "").parse_args(argv)
+    try:
+        args = build_parser(named or "").parse_args(argv)
+    except UsageError as error:
+        report(error)
+        return error.exit_code
     try:
         return int(args.run(args))
     except (KeyboardInterrupt, Interrupted):

@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from codeagent.errors import UsageError
 
 if TYPE_CHECKING:
     from codeagent.approval.seam import Classification
+    from codeagent.cli.parser import Parser
     from codeagent.settings import Rule
 
 USAGE_EXIT = 64
@@ -28,28 +29,14 @@ exit codes: 0 read_only, 1 ask, 2 forbidden, 64 usage or configuration; with --j
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Words left over are this command's own error; the main parser would exit with another code."""
-        found, left_over = super().parse_known_args(args, namespace)
-        if left_over:
-            self.error(f"unexpected arguments: {' '.join(left_over)} (quote the command as one argument)")
-        return found, left_over
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(USAGE_EXIT, f"{self.prog}: error: {message}\n")
-
-
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser = subparsers.add_parser(
         "policy",
         help="how a command would be classified, and why",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.__class__ = _Parser  # its own errors exit with 64 too
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     check = actions.add_parser(
         "check",
         help="classify one command, or many",
@@ -62,6 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     check.add_argument("--jsonl", metavar="FILE", help='classify each {"command": …} line of FILE (- is stdin)')
     check.add_argument("--config", metavar="FILE", help="read this configuration instead of the user's")
     check.add_argument("--profile", metavar="NAME", help="lay a named profile of the configuration over it")
+    parser.usage_exit_code = check.usage_exit_code = USAGE_EXIT
     check.set_defaults(run=run, usage_exit_code=USAGE_EXIT)
 
 

@@ -12,16 +12,33 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from codeagent.session.catalogue import Overview
 
-EXAMPLES = """\
-examples:
-  codeagent sessions list
-  codeagent sessions show k3f9x
-  codeagent sessions export k3f9x --html report.html
-  codeagent sessions delete 20260301-101500-k3f9x
-
+NAMED = """
 A session is named by its id, or by a part that its id begins or ends with. Without one, show and export mean the
 latest finished session of the repository of the current directory.
 """
+
+EXAMPLES = {
+    "list": """\
+  codeagent sessions list                            the latest 50, of all repositories
+  codeagent sessions list --repo . --limit 0         all of the repository here
+  codeagent sessions list --json | jq -r .id         for a script
+""",
+    "show": """\
+  codeagent sessions show                            the latest finished session of the repository here
+  codeagent sessions show k3f9x --full | less        every output whole
+  codeagent sessions show k3f9x --json | jq '.turns[].calls[].name'
+""",
+    "export": """\
+  codeagent sessions export k3f9x --html report.html
+  codeagent sessions export --markdown notes.md      the latest finished session of the repository here
+  codeagent sessions export k3f9x --json > k3f9x.jsonl
+""",
+    "delete": """\
+  codeagent sessions delete k3f9x
+  codeagent sessions delete 20260301-101500-k3f9x 20260228-093012-p7w2m
+""",
+}
+EXAMPLES["sessions"] = "".join(examples.splitlines(keepends=True)[0] for examples in EXAMPLES.values())
 
 Parser = argparse.ArgumentParser
 
@@ -55,7 +72,7 @@ def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str
         name,
         help=line,
         description=f"{line[0].upper()}{line[1:]}.",
-        epilog=EXAMPLES,
+        epilog=f"examples:\n{EXAMPLES[name]}{'' if name == 'list' else NAMED}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -1,0 +1,84 @@
+"""The command line's parser. A wrong command line is an error like any other: one sentence, one remedy."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+from codeagent.errors import UsageError
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UsageError where argparse would print its usage and exit; its sub-parsers do the same.
+
+    `usage_exit_code` is what such an error exits with. The first example of the epilog serves as the remedy.
+    """
+
+    usage_exit_code = UsageError.exit_code
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Words left over are refused here, by the command that they were said to, and not by the main parser."""
+        found, left_over = super().parse_known_args(args, namespace)
+        if left_over:
+            self._refuse_unknown(left_over)
+        return found, left_over
+
+    def error(self, message: str) -> NoReturn:
+        if wrong := re.match(r"argument (.+?): invalid choice: '(.*?)'", message, re.DOTALL):
+            self._refuse_choice(*wrong.groups())
+        if absent := re.match(r"the following arguments are required: (.+)", message):
+            self._refuse_absence(absent[1])
+        if absent := re.match(r"one of the arguments (.+) is required", message):
+            self._refuse_absence(f"one of {', '.join(absent[1].split())}")
+        if bare := re.match(r"argument (.+?): expected one argument", message):
+            self._raise(f"{self.prog}: {bare[1]} needs a value", self._help_hint())
+        self._raise(f"{self.prog}: {message.removeprefix('argument ')}", self._help_hint())
+
+    def _refuse_unknown(self, words: Sequence[str]) -> NoReturn:
+        flags = [word for word in words if word.startswith("-")]
+        if not flags:
+            example = self._example()
+            remedy = f"Put quotes around what belongs together. {example}" if '"' in example else self._help_hint()
+            self._raise(f"{self.prog} was given more words than it takes: {' '.join(words)}", remedy)
+        flag = flags[0].partition("=")[0]
+        known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+        self._raise(f"{self.prog} has no flag {flag}", _perhaps(flag, known) or self._help_hint())
+
+    def _refuse_choice(self, name: str, given: str) -> NoReturn:
+        choices = self._choices_of(name)
+        remedy = f"{_perhaps(given, choices)} It is one of: {', '.join(choices)}."
+        said = f"{name} cannot be {given!r}" if name.startswith("-") else f"there is no {name.lower()} {given!r}"
+        self._raise(f"{self.prog}: {said}", remedy.strip())
+
+    def _refuse_absence(self, names: str) -> NoReturn:
+        if choices := self._choices_of(names):
+            article = "an" if names[0] in "AEIOUaeiou" else "a"
+            names = f"{article} {names.lower()}: {', '.join(choices)}"
+        self._raise(f"{self.prog} needs {names}", self._example())
+
+    def _choices_of(self, name: str) -> list[str]:
+        """Of the argument that argparse calls so in its messages."""
+        found = (one.choices for one in self._actions if name in (one.metavar, one.dest, *one.option_strings))
+        return [str(choice) for choices in found for choice in choices or ()]
+
+    def _example(self) -> str:
+        """The first example of the help, where there is one."""
+        shown = re.search(r"^examples:\n +(.+?)(?: {3,}.*)?$", self.epilog or "", re.MULTILINE)
+        return f"For example: {shown[1]}" if shown else self._help_hint()
+
+    def _help_hint(self) -> str:
+        return f"`{self.prog} --help` shows how it is used."
+
+    def _raise(self, sentence: str, remedy: str) -> NoReturn:
+        error = UsageError(sentence if sentence.endswith(".") else f"{sentence}.", remedy)
+        error.exit_code = self.usage_exit_code
+        raise error
+
+
+def _perhaps(given: str, known: Iterable[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
+    return f"Did you mean {near[0]}?" if near else ""

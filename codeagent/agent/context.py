@@ -18,7 +18,7 @@ from codeagent.agent.summary import kept_messages, summarise
 from codeagent.conversation import AssistantMessage, Item, Reasoning, ToolCall, ToolOutput, UserMessage
 from codeagent.errors import ContextFull
 from codeagent.events import Compacted
-from codeagent.inference import Inference, ToolSpec
+from codeagent.inference import Finish, Inference, ToolSpec
 
 TOKENS_PER_BYTE = 1 / 3.5
 """Where the estimate starts; the server's own counts move it within the bounds that real tokenizers have."""
@@ -49,6 +49,7 @@ class Context:
         )
         self._rate = TOKENS_PER_BYTE
         self._calibrated = False
+        self._shortened = False  # and no whole response has come since
         self._replaced: dict[str, str] = {}
         self._start = 0  # items before it are represented by the summary
         self._summary: str | None = None
@@ -81,8 +82,14 @@ class Context:
         return list(self._view), compacted
 
     def shorten(self, items: Sequence[Item]) -> tuple[Sequence[Item], Compacted | None]:
-        """The same after the server refused the view as too long: as short as it gets, and shorter from now on."""
+        """The same after the server found the view too long: as short as it gets, and shorter from now on.
+
+        Compacted is None when nothing could go, or when the last time has not led to a whole response.
+        """
         self._take_in(items)
+        if self._shortened:
+            return list(self._view), None
+        self._shortened = True
         refused = self._estimate()
         self._limit = max(min(self._limit, round(refused * 0.8)), 1_000)
         target = round(self._limit * 0.5)
@@ -91,6 +98,7 @@ class Context:
 
     def used(self, inference: Inference) -> None:
         """Learns from what the server counted for the last view."""
+        self._shortened = self._shortened and inference.finish is Finish.CONTEXT_FULL
         rate = inference.usage.input_tokens / (self._view_bytes + self._fixed)
         if rate > _CREDIBLE_RATE:
             low, high = _RATE_BOUNDS
@@ -101,8 +109,6 @@ class Context:
         if len(items) < self._seen:
             self._rebuild(items)
         for item in items[self._seen :]:
-            if isinstance(item, ToolOutput):  # an id that the server used before, in rounds since summarised
-                self._replaced.pop(item.call_id, None)
             self._view.append(self._shown(item))
             self._view_bytes += _item_bytes(self._view[-1])
         self._seen = len(items)

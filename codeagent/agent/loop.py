@@ -13,7 +13,7 @@ from typing import Protocol
 from codeagent.agent.dispatch import Dispatcher
 from codeagent.agent.interrupts import DeadlinePassed, Interrupts
 from codeagent.agent.limits import Limits
-from codeagent.conversation import Item, UserMessage, answer_all, text_of, unanswered
+from codeagent.conversation import Item, UserMessage, adopted, answer_all, text_of, unanswered
 from codeagent.errors import CodeagentError, ContextFull, ErrorKind, Interrupted, ModelError, SandboxError
 from codeagent.events import Compacted, Emit, ModelResponse, Noted, Retried, ToolFinished
 from codeagent.inference import Finish, Inference, Progress, Provider, Request, RetryNotice, TextDelta, ToolSpec
@@ -28,6 +28,11 @@ CLOSING_NOTE = (
 TEXT_CALL_NOTE = (
     "Your last message contains a tool call written as text. Nothing was run. Make the call through the tool "
     "interface, or answer without it."
+)
+
+WINDOW_NOTE = (
+    "Your last response was cut off because the context window was full; none of its calls was run. Older outputs "
+    "were cleared to make room. Go on from there, in shorter steps."
 )
 
 _REASONS = {
@@ -46,7 +51,10 @@ class Fitting(Protocol):
         """What is sent of the conversation so far, and what was taken out just now."""
 
     def shorten(self, items: Sequence[Item]) -> tuple[Sequence[Item], Compacted | None]:
-        """The same after the server refused the request as too long; Compacted is None when nothing could go."""
+        """The same after the server found the request too long, or had no room left for its response.
+
+        Compacted is None when nothing could go, or when that did not help the last time.
+        """
 
     def used(self, inference: Inference) -> None:
         """Learns from what the server counted."""
@@ -129,7 +137,7 @@ def _round(turn: Turn, streamed: _Streamed) -> Ending | None:
 def _infer(turn: Turn, streamed: _Streamed, tool_choice: str = "auto") -> Inference:
     """One inference, its items kept; a request that the server finds too long is shortened once."""
     items, compacted = turn.context.fit(turn.conversation)
-    for attempt in (1, 2):
+    while True:
         if compacted is not None:
             turn.emit(compacted)
         streamed.start()
@@ -142,9 +150,11 @@ def _infer(turn: Turn, streamed: _Streamed, tool_choice: str = "auto") -> Infere
             break
         except ContextFull:
             items, compacted = turn.context.shorten(turn.conversation)
-            if attempt == 2 or compacted is None:
+            if compacted is None:
                 raise
     streamed.start()
+    # Of the whole conversation, not only of what was sent: an id may be one of rounds that were summarised.
+    inference = replace(inference, items=adopted(inference.items, turn.conversation))
     turn.conversation.extend(inference.items)
     turn.limits.spend(inference.usage)
     turn.context.used(inference)
@@ -175,7 +185,7 @@ def _incomplete(turn: Turn, inference: Inference) -> Ending | None:
     match inference.finish:
         case Finish.PAUSED:
             reached = turn.limits.reached()
-            return Ending(reached, text) if reached else None
+            return Ending(reached) if reached else None
         case Finish.REFUSED:
             return Ending(Outcome.REFUSED, text or inference.detail)
         case Finish.FAILED:
@@ -183,8 +193,26 @@ def _incomplete(turn: Turn, inference: Inference) -> Ending | None:
                 f"The model's server failed: {inference.detail or inference.finish_word}.", "Try again."
             )
             return Ending(Outcome.MODEL_FAILED, text, error)
+        case Finish.CONTEXT_FULL:
+            return _out_of_room(turn, text)
         case _:
-            return Ending(Outcome.TRUNCATED, text)
+            error = ModelError(f"The response cannot be used: {inference.detail}.") if inference.detail else None
+            return Ending(Outcome.TRUNCATED, text, error)
+
+
+def _out_of_room(turn: Turn, text: str) -> Ending | None:
+    """The window was full before the response was whole: once, another one is asked for with more room."""
+    _, compacted = turn.context.shorten(turn.conversation)
+    if compacted is None:
+        error = ContextFull(
+            "The model's context window was full before its response was complete, and nothing more can be left out.",
+            "Ask a shorter question, start a new session, or use a model with a larger window.",
+        )
+        return Ending(Outcome.TRUNCATED, text, error)
+    turn.emit(compacted)
+    add_note(turn.conversation, turn.emit, WINDOW_NOTE)
+    reached = turn.limits.reached()
+    return Ending(reached) if reached else None
 
 
 def _final(turn: Turn, inference: Inference) -> Ending | None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol
 
-from codeagent.conversation import Json, ToolCall, adopted, text_of
+from codeagent.conversation import Json, ToolCall, text_of
 from codeagent.errors import ModelError
 from codeagent.inference import Inference, Progress, Request, RetryNotice
 from codeagent.providers.encoding import Shown
@@ -197,11 +197,9 @@ class Adapter:
         return inference
 
     def _finished(self, inference: Inference, request: Request) -> Inference:
-        items = adopted(inference.items, request.items)
-        calls = any(isinstance(item, ToolCall) for item in items)
+        calls = any(isinstance(item, ToolCall) for item in inference.items)
         names = [tool.name for tool in request.tools]
-        text_call = not calls and written_as_text(text_of(items), names)
-        return replace(inference, items=items, text_call=text_call)
+        return replace(inference, text_call=not calls and written_as_text(text_of(inference.items), names))
 
 
 @contextmanager

@@ -220,6 +220,20 @@ def test_a_resumed_session_sends_what_the_interrupted_one_would_have_sent() -> N
     assert list(resumed) == list(view)
 
 
+def test_shortening_is_tried_once_until_a_response_was_whole() -> None:
+    context = Context(100_000, "", ())
+    conversation: list[Item] = [TASK]
+    for number in range(20):
+        conversation += one_round(number, 9_000)
+    full = Inference((), Finish.CONTEXT_FULL, "model_context_window_exceeded", Usage())
+    assert context.shorten(conversation)[1] is not None
+    context.used(full)
+    conversation += one_round(20, 60_000)
+    assert context.shorten(conversation)[1] is None
+    context.used(counted(conversation))
+    assert context.shorten(conversation)[1] is not None
+
+
 call_sizes = st.lists(st.integers(min_value=0, max_value=30_000), min_size=0, max_size=4)
 rounds = st.lists(
     st.tuples(st.sampled_from(["calls", "text", "user", "note"]), call_sizes, st.booleans()), min_size=1, max_size=40

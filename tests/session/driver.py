@@ -25,6 +25,7 @@ from codeagent.session.resumption import Setup, read_history, take_up
 from codeagent.session.store import Session
 from codeagent.tools.result import ToolResult
 
+BOUNDS = Bounds(rounds=100)
 SETUP = Setup("/repo", "scripted", "model", "image", "1.0")
 SCHEMA = {
     "type": "object",
@@ -55,13 +56,13 @@ TOOLS = {
 }
 
 
-def start(state: Path, provider: Provider, question: str = "why?", rounds: int = 100) -> Ending:
+def start(state: Path, provider: Provider, question: str = "why?", bounds: Bounds = BOUNDS) -> Ending:
     """A new session and its first turn, to the end."""
     with Session.create(state) as session:
         session.emit(SessionStarted("/repo", "model", "scripted", "image", "1.0"))
         session.journal.turn = 1
         session.emit(TurnStarted(question))
-        return play(session, [UserMessage(question)], History(), provider, rounds)
+        return play(session, [UserMessage(question)], History(), provider, bounds)
 
 
 def resume(folder: Path, provider: Provider, message: str | None = None) -> Ending:
@@ -76,11 +77,13 @@ def resume(folder: Path, provider: Provider, message: str | None = None) -> Endi
         return play(session, items, history, provider)
 
 
-def play(session: Session, items: list[Item], history: History, provider: Provider, rounds: int = 100) -> Ending:
+def play(
+    session: Session, items: list[Item], history: History, provider: Provider, bounds: Bounds = BOUNDS
+) -> Ending:
     def begin_round(number: int) -> None:
         session.journal.round = number
 
-    limits = Limits(Bounds(rounds=rounds), Clock())
+    limits = Limits(bounds, Clock())
     specs = tuple(each.spec for each in TOOLS.values())
     context = Context(provider.context_window, "Find out.", specs)
     context.restore(items, history.cleared_calls, history.summarised_rounds, history.summary)

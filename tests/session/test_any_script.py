@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codeagent.agent.limits import Bounds
 from codeagent.conversation import ToolCall, ToolOutput
 from codeagent.providers.open import open_provider
 from codeagent.session.resumption import read_history
@@ -57,7 +58,7 @@ def test_any_sequence_of_responses_failures_and_interruptions_can_be_gone_on_wit
         url = server.root if api == "messages" else server.url
         made = ProviderSettings("scripted", api, model="m", base_url=url, api_key="key", retry_seconds=0.01)
         with open_provider(made) as provider:
-            start(Path(folder), provider, rounds=4)
+            start(Path(folder), provider, bounds=Bounds(rounds=4))
             (session,) = sessions_dir(Path(folder)).iterdir()
             left.clear()
             ending = resume(session, provider, None if goes_on else "and now?")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import pytest
 
+from codeagent.agent.limits import Bounds
 from codeagent.conversation import ToolCall
 from codeagent.providers.open import open_provider
 from codeagent.session.history import rebuild
@@ -60,7 +61,7 @@ def test_many_rounds_stay_within_the_window_and_cost_the_same(tmp_path: Path, ap
             max_output_tokens=1_000,
         )
         with open_provider(settings) as provider:
-            ending = start(tmp_path, provider, rounds=rounds + 1)
+            ending = start(tmp_path, provider, bounds=Bounds(rounds=rounds + 1))
             assert ending.text == "because"
             (folder,) = sessions_dir(tmp_path).iterdir()
             records = list(Log(folder / EVENTS))

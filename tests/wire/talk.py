@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from codeagent.conversation import Item, ToolOutput, UserMessage, text_of, unanswered
+from codeagent.conversation import Item, ToolOutput, UserMessage, adopted, text_of, unanswered
 from codeagent.errors import ErrorKind
 from codeagent.inference import Inference, Request, RetryNotice, TextDelta, ToolSpec
 from codeagent.providers.adapter import Adapter
@@ -75,6 +76,7 @@ class Talk:
             "none" if tool_choice == "none" else "auto",
         )
         inference = self.provider.infer(request, self._progress)
+        inference = replace(inference, items=adopted(inference.items, self.history))
         self.history += inference.items
         return inference
 

@@ -6,6 +6,7 @@ neither a link in the repository nor a race with somebody who swaps a folder for
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -93,6 +94,6 @@ def _step(fd: int, folder: str, create: bool) -> int:
 
 def _explained(error: OSError, path: str) -> OSError:
     # O_NOFOLLOW gives ELOOP for a link, and ENOTDIR for a link where a folder is asked for.
-    if isinstance(error, FileNotFoundError):
+    if error.errno not in (errno.ELOOP, errno.ENOTDIR):
         return error
     return NotBeneath(f"{path}: {error.strerror or error} (links are not followed)")

@@ -127,9 +127,14 @@ def reverse(patch: FilePatch) -> FilePatch:
 
 
 def is_blob(content: bytes, blob: str) -> bool:
-    """Whether `blob`, whole or its beginning, is the name that git gives to this content (gitformat, "blob")."""
-    name = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-    return bool(blob) and name.startswith(blob)
+    """Whether `blob`, whole or its beginning, is the name that git gives to this content (gitformat, "blob").
+
+    More than 40 digits are a name in a repository of the SHA-256 format.
+    """
+    digest = hashlib.new("sha256" if len(blob) > 40 else "sha1", usedforsecurity=False)
+    digest.update(b"blob %d\0" % len(content))
+    digest.update(content)
+    return bool(blob) and digest.hexdigest().startswith(blob)
 
 
 # --- reading ---------------------------------------------------------------------------------------------
@@ -242,7 +247,7 @@ def _modes(header: dict[bytes, bytes]) -> tuple[int | None, int | None]:
 
 
 def _blobs(header: dict[bytes, bytes]) -> dict[str, str]:
-    match = re.match(rb"([0-9a-f]{7,40})\.\.([0-9a-f]{7,40})", header.get(b"index", b""))
+    match = re.match(rb"([0-9a-f]{7,64})\.\.([0-9a-f]{7,64})", header.get(b"index", b""))
     if match is None:
         return {}
     old, new = (name.decode() if name.strip(b"0") else "" for name in match.groups())

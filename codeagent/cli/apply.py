@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.errors import UsageError
+from codeagent.errors import CodeagentError, UsageError
 
 if TYPE_CHECKING:
     from codeagent.applying.plan import Plan
+    from codeagent.applying.record import RecordFile
+    from codeagent.patches import FilePatch
+    from codeagent.session.store import Session
 
 EXAMPLES = """\
 examples:
@@ -43,35 +46,158 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from codeagent.applying.plan import plan
-    from codeagent.applying.write import write
+    from codeagent.applying.record import locked
     from codeagent.beneath import opened_root
-    from codeagent.patches import PatchError, parse, reverse
+    from codeagent.paths import state_dir
+    from codeagent.session.store import Session
 
     folder, repo = _session(args)
-    try:
-        patch = (folder / "diff.patch").read_bytes()
-    except FileNotFoundError:
-        patch = b""
+    patch = _stored(folder)
     if not patch:
         print(f"Session {folder.name} changed nothing; there is nothing to apply.", file=sys.stderr)
         return 0
+    patches = _parsed(patch, args.reverse)
+    if not args.yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "There is no terminal to ask at.", "Look at `codeagent diff`, then use `codeagent apply --yes`."
+        )
+    with (
+        Session.open(folder) as session,
+        locked(state_dir(), repo) as record,
+        _in_sentences(repo),
+        opened_root(repo) as root,
+    ):
+        return _Apply(args, repo, root, record, session).run(patch, patches)
+
+
+def _stored(folder: Path) -> bytes:
     try:
-        patches = [reverse(each) for each in reversed(parse(patch))] if args.reverse else parse(patch)
+        return (folder / "diff.patch").read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _parsed(patch: bytes, reversed_: bool) -> list[FilePatch]:
+    from codeagent.patches import PatchError, parse, reverse
+
+    try:
+        patches = parse(patch)
+        return [reverse(each) for each in reversed(patches)] if reversed_ else patches
     except PatchError as error:
         raise UsageError(f"The stored diff cannot be read: {error}.", "Look at it with `codeagent diff`.") from None
-    with _in_sentences(repo), opened_root(repo) as root:
-        made = plan(root, patches, merge=args.merge)
+
+
+class _Apply:
+    """One change on its way into the repository, whose root is opened and whose record is locked."""
+
+    def __init__(self, args: argparse.Namespace, repo: Path, root: int, record: RecordFile, session: Session) -> None:
+        self._args = args
+        self._repo = repo
+        self._root = root
+        self._record = record
+        self._session = session
+
+    def run(self, patch: bytes, patches: Sequence[FilePatch]) -> int:
+        from codeagent.applying.plan import plan
+        from codeagent.applying.write import recover
+
+        with _whole(self._repo):
+            ended = recover(self._root, self._record)
+        if ended:
+            print(f"note: {ended}", file=sys.stderr)
+        made = plan(self._root, patches, merge=self._args.merge)
         if made.conflicts:
-            return _refuse(made, args)
-        if not _agreed(patch, made, repo, args):
+            return self._refuse(made)
+        if not made.writes:
+            print(f"The change is {'not' if self._args.reverse else 'already'} in {self._repo}.", file=sys.stderr)
+            return 0
+        self._show(patch, made)
+        if not self._args.yes and not self._agreed(made):
             print("Nothing was written.", file=sys.stderr)
             return 1
-        write(root, made.writes)
-    paths = {each.path for each in made.writes}
-    back = "" if args.reverse else " `codeagent apply --reverse` takes it back."
-    print(f"{'Took back' if args.reverse else 'Applied'} {_counted(len(paths))} in {repo}.{back}", file=sys.stderr)
-    return 0
+        return self._write(made)
+
+    def _refuse(self, made: Plan) -> int:
+        _fail("The change does not fit the repository as it is now; nothing was written.")
+        for path, reason in made.conflicts.items():
+            _say(f"{path}: {reason}")
+        hint = "Resolve these files by hand (`codeagent diff` shows the change)."
+        merge = "`--3way` merges where your changes and these do not touch. "
+        print(hint if self._args.merge else merge + hint, file=sys.stderr)
+        return 1
+
+    def _show(self, patch: bytes, made: Plan) -> None:
+        from codeagent.ui.inert import inert_line
+        from codeagent.ui.patch import readable
+
+        print(readable(patch), end="", file=sys.stderr)
+        if self._args.reverse:
+            print("note: this is taken back: lines after `+` go, lines after `-` come back", file=sys.stderr)
+        for path in made.there:
+            print(f"note: {inert_line(path)} is that way already", file=sys.stderr)
+        for path, why in made.warnings:
+            print(f"note: {inert_line(path)}: {inert_line(why)}", file=sys.stderr)
+
+    def _agreed(self, made: Plan) -> bool:
+        from codeagent.ui.approval import Prompt
+        from codeagent.ui.inert import inert_line
+
+        what = "Take this change back" if self._args.reverse else "Apply this change"
+        return Prompt().confirm(f"{what} ({_counted(made)}) in {inert_line(str(self._repo))}?")
+
+    def _write(self, made: Plan) -> int:
+        from codeagent.applying.untouched import Rest
+        from codeagent.applying.write import Changed, write
+
+        paths = [one.path for one in made.writes]
+        rest = Rest(self._root, paths)
+        before = rest.hash()
+        try:
+            with _whole(self._repo):
+                write(self._root, made.writes, self._record)
+        except Changed as error:
+            _fail(f"{error} while this was being written; nothing was changed.")
+            print("Run it again to see how the change fits now.", file=sys.stderr)
+            return 1
+        after = rest.hash()
+        self._report(made, before, after)
+        return 0
+
+    def _report(self, made: Plan, before: str, after: str) -> None:
+        from codeagent.errors import StorageError
+        from codeagent.events import Applied
+
+        paths = [one.path for one in made.writes]
+        done = "Took back" if self._args.reverse else "Applied"
+        back = "" if self._args.reverse else " `codeagent apply --reverse` takes it back."
+        print(f"{done} {_counted(made)} in {self._repo}.{back}", file=sys.stderr)
+        if before == after:
+            print(f"Everything else is untouched (sha256 {before[:16]} before and after).", file=sys.stderr)
+        else:
+            print("note: somebody else changed other files in the repository meanwhile.", file=sys.stderr)
+        try:
+            self._session.emit(Applied(self._args.reverse, paths, before, after))
+        except StorageError as error:
+            print(f"note: it could not be recorded in the session: {error.message}", file=sys.stderr)
+
+
+@contextmanager
+def _whole(repo: Path) -> Iterator[None]:
+    """A write that could neither be finished nor taken back, told file by file."""
+    from codeagent.applying.write import NotPutBack
+
+    try:
+        yield
+    except NotPutBack as error:
+        cause = error.__cause__
+        reason = f": {cause.strerror or cause}" if isinstance(cause, OSError) else ""
+        _fail(f"The change could not be written to {repo}{reason}, nor be taken back as a whole.")
+        for line in error.lines:
+            _say(line)
+        raise CodeagentError(
+            "The repository holds a part of the change.",
+            "Move these files by hand, or remove what stands in their way and run it again.",
+        ) from error
 
 
 def _session(args: argparse.Namespace) -> tuple[Path, Path]:
@@ -94,47 +220,28 @@ def _session(args: argparse.Namespace) -> tuple[Path, Path]:
 
 @contextmanager
 def _in_sentences(repo: Path) -> Iterator[None]:
-    """An error of the file system while reading or writing, as a sentence."""
+    """An error of the file system while reading or writing, as a sentence; exit code 1."""
     try:
         yield
     except OSError as error:
-        raise UsageError(
+        raise CodeagentError(
             f"The change could not be written to {repo}: {error.strerror or error}; nothing was changed.",
             "Check permissions and free space, then run it again.",
         ) from error
 
 
-def _refuse(made: Plan, args: argparse.Namespace) -> int:
+def _fail(sentence: str) -> None:
     from codeagent.ui.inert import inert_line
 
-    print(
-        "codeagent: error: The change does not fit the repository as it is now; nothing was written.", file=sys.stderr
-    )
-    for path, reason in made.conflicts.items():
-        print(f"  {inert_line(path)}: {inert_line(reason)}", file=sys.stderr)
-    hint = "Resolve these files by hand (`codeagent diff` shows the change)."
-    print(hint if args.merge else f"`--3way` merges where the changed lines still stand. {hint}", file=sys.stderr)
-    return 1
+    print(f"codeagent: error: {inert_line(sentence)}", file=sys.stderr)
 
 
-def _agreed(patch: bytes, made: Plan, repo: Path, args: argparse.Namespace) -> bool:
-    """Shows the whole diff and asks; `--yes` answers for the user."""
-    from codeagent.ui.inert import inert, inert_line
+def _say(line: str) -> None:
+    from codeagent.ui.inert import inert_line
 
-    if not args.yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(
-            "There is no terminal to ask at.", "Look at `codeagent diff`, then use `codeagent apply --yes`."
-        )
-    print(inert(patch.decode("utf-8", "replace")), file=sys.stderr)
-    for path in made.executed_by_others:
-        print(f"note: other programs execute or obey {inert_line(path)}", file=sys.stderr)
-    if args.yes:
-        return True
-    what = "Take this change back" if args.reverse else "Apply this change"
-    paths = {each.path for each in made.writes}
-    print(f"{what} ({_counted(len(paths))}) in {repo}? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline(10).strip() == "y"
+    print(f"  {inert_line(line)}", file=sys.stderr)
 
 
-def _counted(files: int) -> str:
+def _counted(made: Plan) -> str:
+    files = len(made.writes)
     return f"{files} file" if files == 1 else f"{files} files"

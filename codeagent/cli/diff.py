@@ -52,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
     elif args.stat:
         print(statistics(patch))
     elif sys.stdout.isatty():
-        from codeagent.ui.inert import inert
+        from codeagent.ui.patch import readable
 
-        print(inert(patch.decode("utf-8", "replace")), end="")
+        print(readable(patch), end="")
     else:
         sys.stdout.buffer.write(patch)
         sys.stdout.buffer.flush()

@@ -61,6 +61,22 @@ class Prompt:
             finally:
                 self._write("\n" if self._unfinished else "")
 
+    def confirm(self, question: str) -> bool:
+        """Whether a person answers `y` to a question that is no command. Raises Interrupted on Ctrl-C."""
+        with _line_mode(self._in):
+            try:
+                for _ in range(TRIES):
+                    match self._ask(f"{question} [y/N]:"):
+                        case b"y":
+                            return True
+                        case b"n" | b"" | None:
+                            return False
+                return False
+            except KeyboardInterrupt:
+                raise Interrupted from None
+            finally:
+                self._write("\n" if self._unfinished else "")
+
     # Showing
 
     def _show(self, question: Question) -> Answer | None:

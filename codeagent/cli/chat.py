@@ -57,11 +57,15 @@ def run(args: argparse.Namespace) -> int:
     from codeagent.cli.wiring import opened_workbench
 
     with opened_workbench(Choices.of(args)) as bench, _told_of_termination() as terminated:
-        return _converse(Chat(bench), bench, terminated)
+        chat = Chat(bench)
+        code = _converse(chat, bench, terminated)
+        chat.say_how_to_go_on()
+        return code
 
 
 def _converse(chat: Chat, bench: Workbench, terminated: list[int]) -> int:
     editor = chat.open_editor()
+    bench.terminal.hints = False  # how to go on in the shell is said at the end of the chat
     bench.terminal.note("Type a question; /help lists the commands.", "dim")
     while not terminated:
         try:
@@ -90,7 +94,7 @@ def _take(chat: Chat, bench: Workbench, message: str) -> bool:
     try:
         if _COMMAND.match(name):
             return chat.command(name, rest.strip())
-        chat.last_exit_code = bench.turn(message)
+        bench.turn(message)
     except Interrupted:
         pass
     except CodeagentError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ from codeagent import paths
 from codeagent.config import OFFLINE, require_key
 from codeagent.errors import UsageError
 from codeagent.settings import ProviderSettings
-from codeagent.ui import wording
+from codeagent.ui import ending, wording
+from codeagent.ui.turn import cost_of
 
 if TYPE_CHECKING:
     from codeagent.cli.wiring import Workbench
@@ -28,6 +30,11 @@ HELP: Mapping[str, str] = {
     "/exit": "end the chat; the session can be resumed",
 }
 
+KEYS = (
+    "Enter sends; Alt-Enter, or a backslash before Enter, begins a new line; Tab completes; the arrow keys bring "
+    "earlier messages back. Ctrl-C stops the turn, Ctrl-D ends the chat."
+)
+
 
 class Chat:
     """One chat: the commands, and what is remembered for them."""
@@ -35,7 +42,7 @@ class Chat:
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
         self._ended: list[Mapping[str, Any]] = []
-        self.last_exit_code = 0
+        self._cost = 0.0
         bench.session.journal.subscribe(self._remember)
         self._commands: Mapping[str, Callable[[str], None]] = {
             "/help": self._help,
@@ -58,6 +65,8 @@ class Chat:
         config = self._bench.choices.config
         used = sum(self._used(record) for record in self._ended)
         budget = f"{wording.tokens(used)} tokens"
+        if config.provider.price:
+            budget += f", cost {self._cost:.4f}"
         if config.token_limit:
             last = self._used(self._ended[-1]) if self._ended else 0
             budget += f", last turn {wording.tokens(last)} of {wording.tokens(config.token_limit)}"
@@ -69,13 +78,23 @@ class Chat:
         if name == "/exit":
             return False
         if name not in self._commands:
-            raise UsageError(f"There is no command {name}.", "/help lists the commands.")
+            near = get_close_matches(name, HELP, n=1)
+            perhaps = f"Did you mean {near[0]}? " if near else ""
+            raise UsageError(f"There is no command {name}.", f"{perhaps}/help lists the commands.")
         self._commands[name](rest)
         return True
+
+    def say_how_to_go_on(self) -> None:
+        """What can be done with the session in the shell, once something was asked in it."""
+        if self._ended:
+            for line in ending.next_steps(self._ended[-1], changed=bool(self._patch())):
+                self._say(line, "dim")
 
     def _remember(self, record: Mapping[str, Any]) -> None:
         if record.get("type") == "turn_ended":
             self._ended.append(record)
+            # The price is that of the model that was asked; `/model` may change it for the next turn.
+            self._cost += cost_of(record.get("usage") or {}, self._bench.choices.config.provider.price) or 0.0
 
     @staticmethod
     def _used(record: Mapping[str, Any]) -> int:
@@ -93,19 +112,23 @@ class Chat:
 
     def _help(self, _rest: str) -> None:
         for name, line in HELP.items():
-            self._say(f"{name:<11} {line}")
+            self._bench.terminal.note(f"{name:<11} {line}", hang=12)
+        self._say(KEYS, "dim")
+
+    def _patch(self) -> bytes:
+        try:
+            return self._bench.session.diff_file.read_bytes()
+        except FileNotFoundError:
+            return b""
 
     def _diff(self, _rest: str) -> None:
-        try:
-            patch = self._bench.session.diff_file.read_bytes()
-        except FileNotFoundError:
-            patch = b""
+        patch = self._patch()
         if not patch:
             self._say("Nothing was changed.")
             return
-        for line in patch.decode("utf-8", "surrogateescape").split("\n"):
+        for line in patch.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n"):
             style = "bold" if line.startswith(("diff ", "--- ", "+++ ")) else _DIFF_STYLES.get(line[:1], "")
-            self._say(line, style)
+            self._bench.terminal.verbatim(line, style)
 
     def _approvals(self, rest: str) -> None:
         gate = self._bench.means().gate

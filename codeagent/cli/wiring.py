@@ -143,6 +143,7 @@ class Workbench:
     def use_provider(self, settings: ProviderSettings) -> None:
         """Asks another provider or model from the next turn on; what only the earlier one can read is not sent."""
         self.choices = replace(self.choices, config=replace(self.choices.config, provider=settings))
+        self.terminal.charge(settings.price)
         if self._means is not None:
             provider = open_provider(settings, self._stack)
             # Windows differ, so what is sent of the conversation is chosen anew.
@@ -234,6 +235,10 @@ class Workbench:
         citations = evidence.check(text) if answered and evidence else []
         verified = verifier.verify(outcome, self._means, self.interrupts)
         exit_code = (outcome.exit_code if outcome else 0) or verifier.exit_code
+        if ending is not None and ending.error is not None:
+            # The cause is told before what follows from it.
+            self.terminal.step_aside()
+            report(ending.error)
         self.session.emit(
             TurnEnded(
                 outcome=outcome,
@@ -248,8 +253,6 @@ class Workbench:
                 unsupported=evidence.unsupported(text) if evidence else [],
             )
         )
-        if ending is not None and ending.error is not None:
-            report(ending.error)
         return exit_code
 
     def means(self) -> Means:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, TextIO
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from codeagent.ui import streams
+from codeagent.ui.citations import MARKS, PLAIN_MARKS, marked
 from codeagent.ui.inert import inert
 
 if TYPE_CHECKING:
@@ -14,12 +15,28 @@ if TYPE_CHECKING:
     from rich.markdown import Markdown, MarkdownElement
 
 
-def print_answer(text: str, out: TextIO, environ: Mapping[str, str] = os.environ, *, no_color: bool = False) -> None:
-    """Writes `text` to `out` and ends it with a newline. A reader that has gone is not an error."""
+def print_answer(
+    text: str,
+    out: TextIO,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    no_color: bool = False,
+    citations: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Writes `text` to `out` and ends it with a newline; on a capable terminal each of `citations` is marked in it.
+
+    A reader that has gone is not an error.
+    """
     streams.forgiving(out)
     try:
         if streams.draws(out, environ):
-            shown = rendered(text, streams.width_of(out, environ), colour=streams.colours(out, environ, no_color))
+            marks = MARKS if streams.speaks_unicode(out) else PLAIN_MARKS
+            shown = rendered(
+                text,
+                streams.width_of(out, environ),
+                colour=streams.colours(out, environ, no_color),
+                mark=lambda part: marked(part, citations, marks),
+            )
         elif streams.on_terminal(out):
             shown = inert(text)
         else:
@@ -30,8 +47,11 @@ def print_answer(text: str, out: TextIO, environ: Mapping[str, str] = os.environ
         streams.silence(out)
 
 
-def rendered(text: str, width: int, *, colour: bool) -> str:
-    """Markdown as text for a terminal `width` columns wide; with `colour`, styled by escape sequences."""
+def rendered(text: str, width: int, *, colour: bool, mark: Callable[[str], str] = str) -> str:
+    """Markdown as text for a terminal `width` columns wide; with `colour`, styled by escape sequences.
+
+    `mark` is applied to each stretch of text and inline code, and never to code blocks.
+    """
     import io
 
     from rich.console import Console
@@ -50,13 +70,14 @@ def rendered(text: str, width: int, *, colour: bool) -> str:
         theme=Theme({"markdown.code": "cyan"}),  # rich's own has a black background, on white screens too
     )
     with console.capture() as capture:
-        console.print(_markdown(inert(text)))
+        console.print(_markdown(inert(text), mark))
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n") + "\n"
 
 
-def _markdown(text: str) -> Markdown:
+def _markdown(text: str, mark: Callable[[str], str]) -> Markdown:
     from markdown_it import MarkdownIt
-    from rich.markdown import Heading, Markdown
+    from rich.markdown import CodeBlock, Heading, Markdown, TableElement
+    from rich.syntax import Syntax
     from rich.text import Text
 
     class LeftHeading(Heading):
@@ -65,12 +86,33 @@ def _markdown(text: str) -> Markdown:
             yield Text("")
             yield self.text
 
+    class CloseCode(CodeBlock):
+        def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
+            code = str(self.text).rstrip()
+            yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 2))
+
+    class CloseTable(TableElement):
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for table in super().__rich_console__(console, options):
+                table.show_edge = False  # type: ignore[union-attr]
+                yield table
+
     class Answer(Markdown):
-        elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": LeftHeading}
+        elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+            **Markdown.elements,
+            "heading_open": LeftHeading,
+            "fence": CloseCode,
+            "code_block": CloseCode,
+            "table_open": CloseTable,
+        }
 
     # Hyperlinks would hide where they lead. HTML would be left out silently, and `List<String>` is not HTML;
     # entities would turn `&lt;` in a quoted line of code into something that the file does not say.
     markdown = Answer("", hyperlinks=False, code_theme="ansi_dark")
     parser = MarkdownIt().enable("strikethrough").enable("table").disable(["html_inline", "html_block", "entity"])
     markdown.parsed = parser.parse(text)
+    for token in markdown.parsed:
+        for part in token.children or ():
+            if part.type in ("text", "code_inline"):
+                part.content = mark(part.content)
     return markdown

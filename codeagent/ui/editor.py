@@ -38,7 +38,7 @@ class Editor:
         """One message, below a line of `status`. Raises EOFError (Ctrl-D) and KeyboardInterrupt (Ctrl-C)."""
         from prompt_toolkit.formatted_text import FormattedText
 
-        prompt = FormattedText([("ansibrightblack", inert_line(status) + "\n"), ("bold", "> ")])
+        prompt = FormattedText([("ansibrightblack", f"\n{inert_line(status)}\n"), ("bold", "> ")])
         return self._session.prompt(prompt)
 
     def _open(self, history_file: Path | None) -> PromptSession[str]:

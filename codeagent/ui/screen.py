@@ -72,6 +72,21 @@ class Screen:
                 break
         return kept
 
+    def wrapped(self, text: str, style: str = "dim", hang: int = 0) -> list[Line]:
+        """An inert sentence, broken between words on a terminal and nowhere off one.
+
+        What does not fit into the first line begins `hang` columns further right than that line.
+        """
+        if not self.live:
+            return [[(text, style)]]
+        import textwrap
+
+        indent = " " * (len(text) - len(text.lstrip()) + hang)
+        broken = textwrap.wrap(
+            text, self.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        return [[(line, style)] for line in broken]
+
     def _erasing(self) -> str:
         if not self._block_lines:
             return ""

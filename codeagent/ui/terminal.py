@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Event, RLock, Thread
 from types import TracebackType
 from typing import Any, Self, TextIO
 
 from codeagent.inference import RetryNotice, TextDelta
-from codeagent.settings import Price
-from codeagent.ui import wording
+from codeagent.settings import Price, SandboxSettings
+from codeagent.ui import ending, wording
 from codeagent.ui.answer import print_answer
 from codeagent.ui.calls import Call, call_of, finish
-from codeagent.ui.inert import cut, cut_start, filled, inert, inert_line, padded
+from codeagent.ui.inert import cells, cut, cut_start, filled, inert, inert_line, padded
 from codeagent.ui.screen import Line, Screen
 from codeagent.ui.turn import Turn
 
@@ -28,6 +28,7 @@ _PLAIN_STEP_SECONDS = 10.0  # off a terminal, progress is a new line, so it come
 _SHORT_TEXT_LINES = 4
 _VERBOSE_OUTPUT_LINES = 40
 _STATUS_WIDTH = len("file_not_found")
+DEFAULT_IMAGE = SandboxSettings().image
 
 
 class Terminal:
@@ -48,6 +49,8 @@ class Terminal:
         price: Price | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
+        self.hints = True
+        """Whether the end of a turn says how to go on; a chat says it at its own end."""
         self._out = out
         self._quiet = quiet
         self._verbose = verbose
@@ -107,16 +110,35 @@ class Terminal:
                 step.told = now
                 self._say([(step.text(), "")])
 
-    def note(self, text: str, style: str = "") -> None:
-        """A sentence of the program's own, for example which provider was chosen."""
+    def charge(self, price: Price | None) -> None:
+        """What the cost of the next turns is computed with; None where nothing is known."""
         with self._lock:
-            self._say(*[[(line, style)] for line in inert(text).splitlines()])
+            self._turn.price = price
+
+    def step_aside(self) -> None:
+        """Takes the block off the screen, for an error that is told before the turn's end."""
+        with self._lock:
+            self._screen.write([])
+            self._turn.asking = True
+
+    def note(self, text: str, style: str = "", hang: int = 0) -> None:
+        """Sentences of the program's own, a line each, for example which provider was chosen."""
+        with self._lock:
+            lines = inert(text).splitlines()
+            self._say(*(piece for line in lines for piece in self._screen.wrapped(line, style, hang)))
+
+    def verbatim(self, text: str, style: str = "") -> None:
+        """One line as it is, however long."""
+        with self._lock:
+            self._say([(inert_line(text), style)])
 
     # -- one method an event type ----------------------------------------------------------------
 
     def _on_session_started(self, record: Mapping[str, Any]) -> None:
-        facts = dict.fromkeys(str(record.get(name)) for name in ("repo", "provider", "model", "image"))
-        self._say(*self._wrapped(self._screen.dot.join([*facts, f"session {record.get('session_id')}"])))
+        who = dict.fromkeys(str(record.get(name)) for name in ("provider", "model"))
+        image = [] if record.get("image") == DEFAULT_IMAGE else [f"image {record.get('image')}"]
+        said = [str(record.get("repo")), " ".join(who), *image, f"session {record.get('session_id')}"]
+        self._say(*self._screen.wrapped(inert_line(self._screen.dot.join(said))))
 
     def _on_session_resumed(self, record: Mapping[str, Any]) -> None:
         self._on_session_started(record)
@@ -208,7 +230,7 @@ class Terminal:
     def _on_workspace_changed(self, record: Mapping[str, Any]) -> None:
         paths = [inert_line(str(path)) for path in record.get("paths") or ()]
         self._changed = bool(paths)
-        line: Line = [(f"changed in the private copy: {', '.join(paths) or 'nothing'}", "dim")]
+        line: Line = [(f"  changed in the private copy: {', '.join(paths) or 'nothing'}", "dim")]
         if self._turn.calls:
             self._turn.afterwards.append(line)  # the call that did it is about to end
         else:
@@ -224,63 +246,45 @@ class Terminal:
 
     def _on_turn_ended(self, record: Mapping[str, Any]) -> None:
         self._say_text(final=True)
-        self._turn.end(record.get("usage") or {})
-        footer = self._turn.footer(time.monotonic(), self._screen.dot)
+        self._turn.end(record)
+        footer = self._turn.footers(time.monotonic(), self._screen.dot)[0]
         unanswered = [line for call in self._turn.calls.values() for line in self._unfinished(call)]
         self._turn.forget_running()
         self._say(*unanswered)
         self._screen.write([])
-        if answer := record.get("answer"):
-            self._print_answer(str(answer))
+        if record.get("answer"):
+            self._print_answer(record)
         for line in self._ending(record, footer):
             self._screen.write([line])
 
     # -- lines -----------------------------------------------------------------------------------
 
-    def _print_answer(self, answer: str) -> None:
+    def _print_answer(self, record: Mapping[str, Any]) -> None:
         if self._out is None:
             return
-        if self._screen.live and not self._quiet:
-            self._screen.write([[("", "")]])
-        print_answer(answer, self._out, self._environ, no_color=self._no_color)
-        if self._screen.live and not self._quiet:
-            self._screen.write([[("", "")]])
+        apart: list[Line] = [[("", "")]] if self._screen.live and not self._quiet else []
+        self._screen.write(apart)
+        print_answer(
+            str(record["answer"]),
+            self._out,
+            self._environ,
+            no_color=self._no_color,
+            citations=record.get("citations") or (),
+        )
+        self._screen.write(apart)
 
     def _ending(self, record: Mapping[str, Any], footer: str) -> list[Line]:
         """What stands under the answer; the two facts always, each on its own line."""
-        lines: list[Line] = []
-        if partial := record.get("partial"):
-            lines.append([("Partial (written before the turn was stopped; not an answer):", "warn")])
-            lines.extend([("  " + line, "")] for line in inert(str(partial)).splitlines())
-        cited = wording.citation_lines(record.get("citations") or ())
-        outcome = record.get("outcome")
-        verification = record.get("verification") or {}
-        passed = verification.get("status") == "passed"
-        loop = wording.loop_line(outcome, int(record.get("rounds") or 0))
-        ending: list[Line] = [
-            [(inert_line(loop), "bold" if outcome in ("answered", None) else "warn")],
-            [(inert_line(wording.fix_line(verification)), "good" if passed else "bold")],
-        ]
+        partial = ending.partial_lines(record)
+        facts = [line for text, style in ending.facts(record) for line in self._screen.wrapped(text, style)]
         if self._quiet:
-            return lines + ending
-        found = [*cited, *wording.evidence_lines(record)]
-        lines.extend(piece for line in found for piece in self._wrapped(line))
-        hints = wording.next_lines(outcome, str(record.get("session_id")), changed=self._changed, cited=bool(cited))
-        said = [piece for line in (footer, *hints) for piece in self._wrapped(line)]
-        return [*lines, *ending, *said]
-
-    def _wrapped(self, text: str) -> list[Line]:
-        """A sentence in faint lines, broken between words on a terminal and nowhere off one."""
-        shown = inert_line(text)
-        if not self._screen.live:
-            return [[(shown, "dim")]]
-        import textwrap
-
-        indent = " " * (len(shown) - len(shown.lstrip()))
-        broken = textwrap.wrap(
-            shown, self._screen.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            return [*partial, *facts]
+        below = [footer, *(ending.next_steps(record, changed=self._changed) if self.hints else ())]
+        evidence, below_lines = (
+            [line for text in texts for line in self._screen.wrapped(inert_line(text))]
+            for texts in (ending.evidence(record), below)
         )
-        return [[(line, "dim")] for line in broken]
+        return [*partial, *evidence, *facts, *below_lines]
 
     def _finished(self, call: Call) -> list[Line]:
         took, size = wording.duration(call.seconds), wording.size(call.size)
@@ -346,13 +350,15 @@ class Terminal:
         block.extend(self._running(call, now) for call in turn.calls.values())
         if step := turn.current_step:
             block.append(self._spinning(step.text(), step.started, now))
-        footer = turn.footer(now, self._screen.dot)
+        footers = turn.footers(now, self._screen.dot)
         if turn.thinking_since is not None:
-            return [
-                *block,
-                self._spinning(f"waiting for the model{self._screen.dot}{footer}", turn.thinking_since, now),
-            ]
-        return [*block, [("  " + footer, "dim")]]
+            longest = [f"waiting for the model{self._screen.dot}{footer}" for footer in footers[:2]]
+            return [*block, self._spinning(self._fitting([*longest, *footers[1:]]), turn.thinking_since, now)]
+        return [*block, [("  " + self._fitting(footers), "dim")]]
+
+    def _fitting(self, forms: Sequence[str]) -> str:
+        """The first form that the screen is wide enough for, beside a spinner; the last where none is."""
+        return next((form for form in forms if cells(form) + 2 <= self._screen.width), forms[-1])
 
     def _running(self, call: Call, now: float) -> Line:
         if call.finished:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from codeagent.settings import Price
 from codeagent.ui import wording
@@ -50,6 +51,7 @@ class Turn:
     preview: Preview = field(default_factory=Preview)
     said: str = ""
     asking: bool = False
+    """The screen belongs to someone else: a prompt, or an error that is told."""
     thinking_since: float | None = None
     current_step: Step | None = None
     waiting_lines: list[Line] = field(default_factory=list)
@@ -74,9 +76,12 @@ class Turn:
         self.said, self.thinking_since = text, None
         self.preview.clear()
 
-    def end(self, usage: Mapping[str, int]) -> None:
-        """The turn's own total is the truth; what was added up on the way was only for the footer."""
+    def end(self, record: Mapping[str, Any]) -> None:
+        """The turn's own totals are the truth; what was added up on the way was only for the footer."""
+        usage = record.get("usage") or {}
         self.usage = {name: int(count or 0) for name, count in usage.items()} or self.usage
+        self.round = int(record.get("rounds") or 0)
+        self.thinking_since = None
 
     def take_text(self) -> str:
         text, self.said = self.said, ""
@@ -99,24 +104,29 @@ class Turn:
         self.calls.clear()
         self.current_step = None
 
-    def cost(self) -> float | None:
-        if self.price is None:
-            return None
-        cached = self.usage.get("cached_input_tokens", 0)
-        fresh = self.usage.get("input_tokens", 0) - cached
-        cached_price = self.price.input if self.price.cached_input is None else self.price.cached_input
-        output = self.usage.get("output_tokens", 0)
-        return (fresh * self.price.input + cached * cached_price + output * self.price.output) / 1_000_000
-
-    def footer(self, now: float, dot: str) -> str:
-        """Round, tokens, the share that came from the cache, cost when known, time."""
+    def footers(self, now: float, dot: str) -> list[str]:
+        """Round, tokens, the share that came from the cache, cost when known, time; then shorter forms of it."""
         sent, cached = self.usage.get("input_tokens", 0), self.usage.get("cached_input_tokens", 0)
+        out = self.usage.get("output_tokens", 0)
         share = f" ({100 * cached // sent}% cached)" if sent else ""
-        parts = [f"round {self.round}"]
-        if any(self.usage.values()):
-            out = wording.tokens(self.usage.get("output_tokens", 0))
-            parts.append(f"{wording.tokens(sent)} tokens in{share}, {out} out")
-        if (cost := self.cost()) is not None:
-            parts.append(f"cost {cost:.4f}")
-        parts.append(wording.duration(now - self.started))
-        return dot.join(parts)
+        # What is asked now is a round of its own, and its number comes with its response.
+        round_ = f"round {self.round + (self.thinking_since is not None)}"
+        cost = "" if (known := cost_of(self.usage, self.price)) is None else f"cost {known:.4f}"
+        time = wording.duration(now - self.started)
+        if not any(self.usage.values()):
+            forms = [[round_, cost, time]]
+        else:
+            counts = f"{wording.tokens(sent)} tokens in{share}, {wording.tokens(out)} out"
+            total = f"{wording.tokens(sent + out)} tokens"
+            forms = [[round_, counts, cost, time], [round_, total, cost, time], [round_, total, time]]
+        return [dot.join(filter(None, parts)) for parts in [*forms, [round_, time]]]
+
+
+def cost_of(usage: Mapping[str, int], price: Price | None) -> float | None:
+    """In the currency of the price; None where there is no price."""
+    if price is None:
+        return None
+    cached = usage.get("cached_input_tokens", 0)
+    fresh = usage.get("input_tokens", 0) - cached
+    cached_price = price.input if price.cached_input is None else price.cached_input
+    return (fresh * price.input + cached * cached_price + usage.get("output_tokens", 0) * price.output) / 1_000_000

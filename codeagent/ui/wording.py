@@ -34,20 +34,21 @@ FIX: Mapping[str, tuple[str, str]] = {
     "passed": ("verified", "the command fails before the change and passes after it"),
 }
 
+# How to go on from an end that is no answer; what stands in brackets comes after the whole command.
 NEXT: Mapping[Outcome, str] = {
-    Outcome.NEEDS_INPUT: 'Answer it with: codeagent resume "..." --session {id}',
-    Outcome.REFUSED: 'Ask differently with: codeagent resume "..." --session {id}',
-    Outcome.TRUNCATED: "Go on with: codeagent resume --session {id} (max_output_tokens in the config raises it)",
-    Outcome.EMPTY: "Go on with: codeagent resume --session {id}",
-    Outcome.ROUND_LIMIT: "Go on with: codeagent resume --session {id} (--max-rounds raises it)",
-    Outcome.TIME_LIMIT: "Go on with: codeagent resume --session {id} (--time-limit raises it)",
-    Outcome.TOKEN_LIMIT: "Go on with: codeagent resume --session {id} (--token-limit raises it)",
-    Outcome.REPEATED_CALLS: 'Give it another direction with: codeagent resume "..." --session {id}',
-    Outcome.TOO_MANY_ERRORS: 'Give it another direction with: codeagent resume "..." --session {id}',
-    Outcome.STOPPED_BY_USER: "Go on with: codeagent resume --session {id}",
-    Outcome.INTERRUPTED: "Go on with: codeagent resume --session {id}",
-    Outcome.MODEL_FAILED: "Try again with: codeagent resume --session {id}",
-    Outcome.SANDBOX_FAILED: "Find the cause with: codeagent doctor; then: codeagent resume --session {id}",
+    Outcome.NEEDS_INPUT: 'Answer it: codeagent resume "…" --session {id}',
+    Outcome.REFUSED: 'Ask differently: codeagent resume "…" --session {id}',
+    Outcome.TRUNCATED: "Go on: codeagent resume --session {id} (max_output_tokens in the config raises it)",
+    Outcome.EMPTY: "Go on: codeagent resume --session {id}",
+    Outcome.ROUND_LIMIT: "Go on: codeagent resume --session {id} (--max-rounds raises it)",
+    Outcome.TIME_LIMIT: "Go on: codeagent resume --session {id} (--time-limit raises it)",
+    Outcome.TOKEN_LIMIT: "Go on: codeagent resume --session {id} (--token-limit raises it)",
+    Outcome.REPEATED_CALLS: 'Give it another direction: codeagent resume "…" --session {id}',
+    Outcome.TOO_MANY_ERRORS: 'Give it another direction: codeagent resume "…" --session {id}',
+    Outcome.STOPPED_BY_USER: "Go on: codeagent resume --session {id}",
+    Outcome.INTERRUPTED: "Go on: codeagent resume --session {id}",
+    Outcome.MODEL_FAILED: "Try again: codeagent resume --session {id}",
+    Outcome.SANDBOX_FAILED: "Find the cause: codeagent doctor; then try again: codeagent resume --session {id}",
 }
 
 CITATION: Mapping[str, str] = {
@@ -145,17 +146,17 @@ def place(citation: Mapping[str, Any]) -> str:
 
 
 def next_lines(outcome: str | None, session_id: str, *, changed: bool, cited: bool) -> list[str]:
-    """How to continue: each line says what a command is for and then the whole command."""
+    """How to go on: each line says what a command is for and then the whole command."""
     lines = []
     if outcome in set(Outcome) and (hint := NEXT.get(Outcome(str(outcome)))):
         lines.append(hint.format(id=session_id))
+    elif outcome == Outcome.ANSWERED:
+        lines.append(f'Ask more: codeagent resume "…" --session {session_id}')
     if changed:
-        lines.append(f"See the change with: codeagent diff {session_id}")
-        lines.append(f"Put it into your repository with: codeagent apply {session_id}")
-    if outcome == Outcome.ANSWERED and not changed:
-        lines.append(f'Ask on with: codeagent resume "..." --session {session_id}')
-        if cited:
-            lines.append(f"Check the citations later with: codeagent recheck {session_id}")
+        lines.append(f"See the change: codeagent diff {session_id}")
+        lines.append(f"Put it into your repository: codeagent apply {session_id}")
+    elif cited:
+        lines.append(f"Check the citations later: codeagent recheck {session_id}")
     return lines
 
 

@@ -29,7 +29,7 @@ def test_a_missing_last_newline_is_added() -> None:
 def test_on_a_terminal_markdown_is_rendered_and_code_is_kept() -> None:
     text = "# Cause\n\n`Map<String, User>` is &lt;b&gt; **bold** <script>x</script>\n\n```java\nreturn x[0];\n```\n"
     assert rendered(text, 80, colour=False) == (
-        "Cause\n\nMap<String, User> is &lt;b&gt; bold <script>x</script>\n\n\n return x[0];\n"
+        "Cause\n\nMap<String, User> is &lt;b&gt; bold <script>x</script>\n\n  return x[0];\n"
     )
 
 

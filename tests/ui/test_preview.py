@@ -23,7 +23,7 @@ def test_pieces_are_shown_as_markdown_that_grows() -> None:
 def test_an_open_code_block_is_code_already() -> None:
     preview = Preview()
     preview.add("```java\nList<String> **x**;")
-    assert shown(preview) == ["   List<String> **x**;"]
+    assert shown(preview) == ["    List<String> **x**;"]
 
 
 def test_lines_carry_their_own_style() -> None:

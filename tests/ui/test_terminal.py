@@ -36,22 +36,23 @@ def without_time(text: str) -> str:
 def test_off_a_terminal_each_thing_is_one_plain_line() -> None:
     out, err = plain(answered_session())
     assert err == (
-        "/home/me/user-service · openai · gpt-5.6 · codeagent-sandbox · session 20260301-090000-abcde\n"
+        "/home/me/user-service · openai gpt-5.6 · session 20260301-090000-abcde\n"
         "  I will look at the service first.\n"
         f"read_file {SERVICE}:10-14: ok, 0.01s, {len(read_output())} B\n"
         "read_file src/Missing.java: file_not_found, 0.00s, 51 B\n"
         "retry 1 in 1.5s: 429 too many requests\n"
         "run_command rg -n 'return null' src: ok, 0.02s, 136 B\n"
         f"apply_patch {SERVICE}: ok, 0.04s, 14 B\n"
-        f"changed in the private copy: {SERVICE}\n"
+        f"  changed in the private copy: {SERVICE}\n"
         "1 of 2 citations: lines were seen by the tools. That says that the lines were seen, "
         "not that the claim is true.\n"
         f"  {SERVICE}:99: the file exists, but no tool returned these lines\n"
         "Loop: answered after 3 rounds\n"
         "Fix: verified (the command fails before the change and passes after it)\n"
         "round 3 · 14.4k tokens in (69% cached), 440 out\n"
-        "See the change with: codeagent diff 20260301-090000-abcde\n"
-        "Put it into your repository with: codeagent apply 20260301-090000-abcde\n"
+        'Ask more: codeagent resume "…" --session 20260301-090000-abcde\n'
+        "See the change: codeagent diff 20260301-090000-abcde\n"
+        "Put it into your repository: codeagent apply 20260301-090000-abcde\n"
     )
     assert out == answered_session()[-1]["answer"]
 
@@ -89,7 +90,7 @@ def test_a_turn_without_any_answer_says_both_facts_and_how_to_go_on() -> None:
         "Loop: stopped at the round limit after 1 round",
         "Fix: not verified (no verification was requested)",
         "round 1 · 14.4k tokens in (69% cached), 440 out",
-        "Go on with: codeagent resume --session 20260301-090000-abcde (--max-rounds raises it)",
+        "Go on: codeagent resume --session 20260301-090000-abcde (--max-rounds raises it)",
     ]
 
 
@@ -114,7 +115,7 @@ def test_a_resumed_session_says_what_is_uncertain() -> None:
     log.end(answer="Done.")
     _, err = plain(log.records)
     assert err.splitlines()[:4] == [
-        "/r · p · m · i · session 20260301-090000-abcde",
+        "/r · p m · image i · session 20260301-090000-abcde",
         "2 calls of the last turn may or may not have run; the model is told so",
         "1 line of the session's log could not be read",
         "list_dir .: ok, 0.01s, 1 B",
@@ -196,15 +197,15 @@ def test_one_line_a_call_fills_in_as_it_runs_in_the_order_of_the_calls() -> None
         log.output("a", "error: file_not_found: no", 900, "file_not_found")
         terminal.record(log.records[-1])
         finished = pty.shown()
-    assert running[2:4] == [
+    assert running[1:3] == [
         "  read_file   first.py",
         "  read_file   second.py                          0.70s   2.0 KB  ok",
     ]
-    assert finished[2:4] == [
+    assert finished[1:3] == [
         "  read_file   first.py                           0.90s     25 B  file_not_found",
         "  read_file   second.py                          0.70s   2.0 KB  ok",
     ]
-    assert "waiting for the model" in finished[4]
+    assert "waiting for the model" in finished[3]
 
 
 def test_the_block_leaves_the_screen_and_the_two_facts_stand_under_the_answer() -> None:
@@ -218,7 +219,76 @@ def test_the_block_leaves_the_screen_and_the_two_facts_stand_under_the_answer() 
     facts = shown.index("Loop: answered after 3 rounds")
     assert answer < facts
     assert shown[facts + 1] == "Fix: verified (the command fails before the change and passes after it)"
-    assert " Where  What" in "\n".join(shown)
+    assert "Where  What" in shown
+
+
+def test_citations_are_marked_in_the_answer_on_a_terminal_and_nowhere_else() -> None:
+    with PtyScreen(100) as pty:
+        with Terminal(pty.stream, pty.stream, environ=XTERM) as terminal:
+            for record in answered_session():
+                terminal.record(record)
+        shown = " ".join(pty.shown())
+    assert f"{SERVICE}:12-13 ✓ returns null" in shown
+    assert f"see {SERVICE}:99 ?." in shown
+    assert "✓" not in plain(answered_session())[0]
+
+
+def test_the_footer_tells_the_round_that_is_under_way_in_the_words_that_fit() -> None:
+    shown = {}
+    for columns in (100, 70, 40, 24):
+        log = Recorder()
+        log.start("q")
+        log.respond(sent=15_500, cached=12_000, out=130)
+        log.call("a", "list_dir", path=".")
+        log.output("a", "x")
+        with PtyScreen(columns) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
+            for record in log.records:
+                terminal.record(record)
+            shown[columns] = pty.shown()[-1].strip().rpartition(" · ")[0]
+    assert shown == {
+        100: "waiting for the model · round 2 · 15.5k tokens in (77% cached), 130 out",
+        70: "waiting for the model · round 2 · 15.6k tokens",
+        40: "round 2 · 15.6k tokens",
+        24: "round 2",
+    }
+
+
+def test_an_error_stands_above_the_end_that_it_caused() -> None:
+    log = Recorder()
+    log.start("q")
+    log.end("sandbox_failed", rounds=0, usage={})
+    with PtyScreen(80) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
+        terminal.record(log.records[1])
+        terminal.step_aside()
+        pty.stream.write("error: no engine\n")
+        time.sleep(0.25)
+        terminal.record(log.records[2])
+        shown = pty.shown()
+    assert shown[:3] == [
+        "error: no engine",
+        "Loop: stopped because the sandbox failed after 0 rounds",
+        "Fix: not verified (no verification was requested)",
+    ]
+    assert shown[3].startswith("round 0 · ")
+
+
+def test_a_chat_says_how_to_go_on_at_its_own_end() -> None:
+    err = io.StringIO()
+    with Terminal(None, err, environ={}) as terminal:
+        terminal.hints = False
+        for record in answered_session():
+            terminal.record(record)
+    assert "codeagent apply" not in err.getvalue()
+
+
+def test_narrow_screens_break_the_two_facts_between_words() -> None:
+    with PtyScreen(40) as pty:
+        with Terminal(None, pty.stream, environ=XTERM) as terminal:
+            for record in answered_session():
+                terminal.record(record)
+        shown = pty.shown()
+    at = shown.index("Fix: verified (the command fails before")
+    assert shown[at + 1] == "the change and passes after it)"
 
 
 def test_wide_characters_keep_the_columns_aligned() -> None:
@@ -231,7 +301,7 @@ def test_wide_characters_keep_the_columns_aligned() -> None:
         for record in log.records:
             terminal.record(record)
         screen = pty.screen()
-    rows = [screen.buffer[row] for row in range(2, 6)]
+    rows = [screen.buffer[row] for row in range(1, 5)]
     sizes = [next(x for x in range(79) if row[x].data + row[x + 1].data + row[x + 2].data == "1 B") for row in rows]
     assert len(set(sizes)) == 1
 
@@ -251,7 +321,7 @@ def test_nothing_is_drawn_while_a_person_is_asked() -> None:
         assert pty.sent == before
         log.add("approval_decided", call_id="a", decision="allow", by="user", reason="")
         terminal.record(log.records[-1])
-        assert "a thread has something to say" in pty.shown()[2]
+        assert "a thread has something to say" in pty.shown()[1]
 
 
 def test_streamed_text_is_previewed_and_a_retry_takes_it_back() -> None:
@@ -295,7 +365,7 @@ def test_no_width_and_no_terminal_is_too_strange(columns: str, term: str) -> Non
             for record in answered_session():
                 terminal.record(record)
         sent = pty.sent
-    assert "Loop: answered after 3 rounds" in sent
+    assert "Loop: answered after 3 rounds" in " ".join(OWN_SEQUENCES.sub("", sent).split())
     assert ("\x1b" in sent) == (term == "xterm")
 
 

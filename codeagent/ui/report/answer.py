@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from codeagent.ui.citations import Seen, replaced
 from codeagent.ui.inert import inert
-from codeagent.ui.wording import place
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -28,29 +27,14 @@ def answer_html(text: str, citations: Sequence[Mapping[str, Any]], turn: int) ->
 
 
 def _link_citations(parser: MarkdownIt, citations: Sequence[Mapping[str, Any]], turn: int) -> None:
-    places = {inert(place(citation)): (at, str(citation.get("state"))) for at, citation in enumerate(citations)}
-    longest_first = sorted(places, key=len, reverse=True)
-    pattern = re.compile("|".join(rf"{re.escape(one)}(?![\d-])" for one in longest_first)) if places else None
-
-    def linked(content: str) -> str:
-        html, end = [], 0
-        for match in pattern.finditer(content) if pattern else ():
-            at, state = places[match.group()]
-            html.append(escape(content[end : match.start()]))
-            html.append(f'<a class="cite {state_class(state)}" href="#cite-{turn}-{at}">{escape(match.group())}</a>')
-            end = match.end()
-        return "".join(html) + escape(content[end:])
+    def link(place: str, at: int, known: Seen) -> str:
+        return f'<a class="cite {known}" href="#cite-{turn}-{at}">{escape(place)}</a>'
 
     def text(_self: Any, tokens: Sequence[Token], at: int, _options: Any, _env: Any) -> str:
-        return linked(tokens[at].content)
+        return replaced(tokens[at].content, citations, link, escape)
 
     def code(_self: Any, tokens: Sequence[Token], at: int, _options: Any, _env: Any) -> str:
-        return f"<code>{linked(tokens[at].content)}</code>"
+        return f"<code>{replaced(tokens[at].content, citations, link, escape)}</code>"
 
     parser.add_render_rule("text", text)
     parser.add_render_rule("code_inline", code)
-
-
-def state_class(state: str) -> str:
-    """A style class for a citation's state; never text from outside."""
-    return {"read": "seen", "moved": "seen", "own_change": "own"}.get(state, "unseen")

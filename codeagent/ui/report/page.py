@@ -19,8 +19,9 @@ from typing import Any
 
 from codeagent import __version__
 from codeagent.ui import wording
+from codeagent.ui.citations import seen
 from codeagent.ui.inert import inert, inert_line
-from codeagent.ui.report.answer import answer_html, state_class
+from codeagent.ui.report.answer import answer_html
 from codeagent.ui.report.cited import cited_lines
 from codeagent.ui.report.story import Story, StoryTurn, read_story
 
@@ -141,7 +142,7 @@ def _citation(citation: Mapping[str, Any], turn: int, at: int, story: Story) -> 
     return (
         f'<details class="citation" id="cite-{turn}-{at}"><summary>'
         f'<span class="place">{_text(wording.place(citation))}</span> '
-        f'<span class="state {state_class(state)}">{_text(wording.CITATION.get(state, state))}</span>'
+        f'<span class="state {seen(state)}">{_text(wording.CITATION.get(state, state))}</span>'
         f"</summary>{body}</details>"
     )
 

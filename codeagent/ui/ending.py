@@ -1,0 +1,41 @@
+"""What stands under an answer when a turn has ended: what it rests on, the two facts, what was used, how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from codeagent.ui import wording
+from codeagent.ui.inert import inert, inert_line
+from codeagent.ui.screen import Line
+
+
+def partial_lines(record: Mapping[str, Any]) -> list[Line]:
+    """Text that was written before the turn had to stop."""
+    partial = record.get("partial")
+    if not partial:
+        return []
+    first: Line = [("Partial (written before the turn was stopped; not an answer):", "warn")]
+    return [first, *([("  " + line, "")] for line in inert(str(partial)).splitlines())]
+
+
+def facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Why the loop stopped, and what is known of a fix: always both, each a line and its style."""
+    outcome, verification = record.get("outcome"), record.get("verification") or {}
+    loop = wording.loop_line(outcome, int(record.get("rounds") or 0))
+    passed = verification.get("status") == "passed"
+    return [
+        (inert_line(loop), "bold" if outcome in ("answered", None) else "warn"),
+        (inert_line(wording.fix_line(verification)), "good" if passed else "bold"),
+    ]
+
+
+def evidence(record: Mapping[str, Any]) -> list[str]:
+    """What the answer rests on, and what it does not."""
+    return [*wording.citation_lines(record.get("citations") or ()), *wording.evidence_lines(record)]
+
+
+def next_steps(record: Mapping[str, Any], *, changed: bool) -> Iterable[str]:
+    """How to go on from here, in the shell."""
+    cited = bool(record.get("citations"))
+    return wording.next_lines(record.get("outcome"), str(record.get("session_id")), changed=changed, cited=cited)

@@ -19,6 +19,7 @@ import pytest
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.owner import SESSION_LABEL
 from codeagent.sandbox.toolbox import Toolbox
+from tests.docker.codeagent_cli import wait_until
 from tests.model_server import ModelServer, call, hang, reply, text
 
 PROGRAM = str(Path(sys.executable).with_name("codeagent"))
@@ -99,7 +100,7 @@ def test_turns_go_on_in_one_session_and_the_prompt_says_where_one_is(repo: Path,
     with ModelServer(script) as server, chatting(server, repo, engine_host) as chat:
         assert "shop · openai m1 · approve ask · 0 tokens" in chat.said
         first = chat.say("why does find return nothing?")
-        assert "It returns None, see app.py:2." in first
+        assert "It returns None, see app.py:2 ✓." in first
         assert "1 of 1 citation: lines were seen by the tools." in first
         assert "Loop: answered after 2 rounds" in first
         assert "Fix: not verified (no verification was requested)" in first
@@ -119,6 +120,7 @@ def test_ctrl_c_stops_the_turn_and_not_the_program(repo: Path, engine_host: str)
     with ModelServer([hang(), reply(text("Here."))]) as server, chatting(server, repo, engine_host) as chat:
         chat.child.send("first\r")
         chat.child.expect("waiting for the model")
+        wait_until(lambda: server.requests, 20)
         chat.child.send("\x03")
         assert "Loop: interrupted after 1 round" in chat.prompted()
         assert "Loop: answered after 1 round" in chat.say("second")

@@ -17,7 +17,16 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
-from codeagent.events import ApprovalDecided, Event, SessionStarted, TurnEnded, WorkspaceChanged, body
+from codeagent.errors import StorageError
+from codeagent.events import (
+    ApprovalDecided,
+    Event,
+    SessionResumed,
+    SessionStarted,
+    TurnEnded,
+    WorkspaceChanged,
+    body,
+)
 from codeagent.session.storage import storage_error
 
 Record = Mapping[str, Any]
@@ -27,10 +36,12 @@ Subscriber = Callable[[Record], None]
 
 
 def announces_effect(event: Event) -> bool:
-    """Whether something irreversible follows: a command that may write, or the end that was promised to the user."""
+    """Whether something irreversible follows: a command that may write, or what was promised to the user: that the
+    question is kept, and the end.
+    """
     if isinstance(event, ApprovalDecided):
         return event.decision == "allow" and event.by != "class"  # by class means that it only reads
-    return isinstance(event, (SessionStarted, WorkspaceChanged, TurnEnded))
+    return isinstance(event, (SessionStarted, SessionResumed, WorkspaceChanged, TurnEnded))
 
 
 def now() -> str:
@@ -101,10 +112,16 @@ class Journal:
                 written += os.write(self._fd, content[written:])
             if force:
                 os.fdatasync(self._fd)
+            removed = os.fstat(self._fd).st_nlink == 0
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._fd, self._end)  # our own half line, nothing else
             raise storage_error(error, self._file) from error
+        if removed:
+            raise StorageError(
+                f"The session's log was removed while it was in use: {self._file}.",
+                "Start a new session with `codeagent ask`, and leave the state directory alone while it runs.",
+            )
         self._end += len(content)
         self._fresh = True
 

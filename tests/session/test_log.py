@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeagent.errors import StorageError
 from codeagent.events import (
     ApprovalDecided,
     ApprovalRequested,
     Event,
+    SessionResumed,
     SessionStarted,
     ToolCalled,
     ToolFinished,
@@ -158,6 +160,15 @@ def test_a_subscriber_that_fails_is_left_out_and_the_rest_is_stored_and_shown(tm
     journal.close()
 
 
+def test_a_log_that_was_removed_is_noticed_at_the_next_event(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / EVENTS, "s")
+    journal.emit(TurnStarted("one"))
+    (tmp_path / EVENTS).unlink()
+    with pytest.raises(StorageError, match="was removed while it was in use"):
+        journal.emit(ApprovalDecided("c", "allow", "user", ""))
+    journal.close()
+
+
 def test_what_is_shown_is_what_is_stored(tmp_path: Path) -> None:
     shown: list[Mapping[str, Any]] = []
     journal = Journal(tmp_path / EVENTS, "s")
@@ -176,6 +187,7 @@ def test_what_is_shown_is_what_is_stored(tmp_path: Path) -> None:
         (ApprovalDecided("c", "allow", "class", ""), False),
         (ApprovalDecided("c", "deny", "user", ""), False),
         (ToolFinished("c", "ok", None, "", 1), False),
+        (SessionResumed("/r", "m", "p", "i", "v", [], 0, "and now?"), True),
         (ENDED, True),
     ],
 )
@@ -216,8 +228,6 @@ def test_a_20_mb_log_is_read_quickly_and_without_holding_it(tmp_path: Path) -> N
 
 
 def test_a_log_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
-    from codeagent.errors import StorageError
-
     target = tmp_path / "elsewhere"
     target.write_text("mine")
     (tmp_path / EVENTS).symlink_to(target)

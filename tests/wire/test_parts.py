@@ -219,8 +219,10 @@ def test_the_window_is_configured_known_or_careful() -> None:
         context_window("gpt-5.6", None),
         context_window("openai/gpt-4o-mini", "https://openrouter.ai/api/v1"),
         context_window("never-heard-of", "https://example.com"),
-        context_window("gpt-5.6", "http://localhost:8080/v1"),
-    ] == [400_000, 128_000, 128_000, 32_000]
+        context_window("qwen3-coder", "https://example.com"),
+        context_window("qwen3-coder", "http://localhost:8080/v1"),  # as much as the server was started with
+        context_window("gpt-5.6", "http://localhost:8080/v1"),  # a proxy
+    ] == [400_000, 128_000, 128_000, 256_000, 32_000, 400_000]
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:

@@ -217,6 +217,8 @@ def _pieces(text: str) -> Iterator[Argv]:
             words.pop(0)
         if words and words[0]:
             yield tuple(words)
+            if "," in words[0]:  # what stood in braces
+                yield (*words[0].split(","), *words[1:])
 
 
 def _input_of(node: Node) -> str:

@@ -51,7 +51,8 @@ class Program(NamedTuple):
     """What a program may be given and still only read.
 
     `most` limits the operands where a further one would be written to or mean something else; flags must then
-    stand before them. Without `glued`, a value is always the next word, as with programs that do not use getopt.
+    stand before them. Without `glued`, a value other than a number is always the next word, as with programs that do
+    not use getopt.
     """
 
     flags: str = ""
@@ -119,7 +120,7 @@ def _flag(program: Program, word: Word, waiting: list[Word]) -> list[tuple[str, 
         if kind == "":
             found.append((name, ""))
             continue
-        if rest and not program.glued:
+        if rest and not program.glued and not (kind == "#" and rest.isascii() and rest.isdigit()):
             raise Refused(f"{name} takes its value from the next word")
         value = rest if rest or kind == "?" else _next(name, kind, waiting)
         if kind == "#" and not re.fullmatch(_NUMBER, value):

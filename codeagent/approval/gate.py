@@ -6,6 +6,8 @@ answer is an event.
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +16,7 @@ from codeagent.approval.classify import classify
 from codeagent.approval.prefixes import Prefix, covered, named_files, offered_prefix
 from codeagent.approval.rules import Rules
 from codeagent.approval.seam import Approval, Classification, CommandClass, Review
-from codeagent.errors import Interrupted
+from codeagent.errors import ErrorKind, Interrupted, ToolError
 from codeagent.events import ApprovalDecided, ApprovalRequested, Emit, GrantChanged
 from codeagent.settings import ApproveMode
 
@@ -22,6 +24,19 @@ DENIALS_THAT_STOP = 3
 
 Digest = Callable[[str], str | None]
 """Content hash of a file, by its path relative to the repository's root; None when it is not a readable file."""
+
+
+def digest_by(fetch: Callable[[str], bytes]) -> Digest:
+    """Digests of what `fetch` returns whole; it raises ToolError for what is no file, or too large a one."""
+
+    def digest(path: str) -> str | None:
+        try:
+            return hashlib.sha256(fetch(path)).hexdigest()
+        except ToolError as error:
+            # What is too large to be compared never counts as unchanged.
+            return secrets.token_hex() if error.kind is ErrorKind.TOO_LARGE else None
+
+    return digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
+from codeagent.approval import git
 from codeagent.approval.classify import require_plain_redirects
 from codeagent.approval.flags import Refused
 from codeagent.approval.grammar import Command, Unclear
-from codeagent.approval.readonly import require_read_only
+from codeagent.approval.readonly import known_programs, require_read_only
 from codeagent.approval.shell import parse
 from codeagent.approval.wrappers import SHELLS, WRAPPERS
 
 Prefix = tuple[str, ...]
 
 # A prefix of these says nothing about what runs: interpreters, shells, programs that run what they are given,
-# editors and pagers, programs that destroy.
+# editors and pagers, programs that destroy. Nor does one of a program that is known to read: what is asked for is
+# then a flag, and the flags that write or run something have too many spellings.
 _NEVER = (
     SHELLS
     | WRAPPERS.keys()
+    | (known_programs() - {"git", "go"})
     | frozenset(
         "python pypy node nodejs deno bun ts-node tsx ruby irb perl php lua luajit tclsh wish expect R Rscript julia "
         "java jshell scala kotlin groovy clojure ghci runghc runhaskell ocaml erl elixir iex awk gawk mawk nawk sed "
@@ -27,13 +32,17 @@ _NEVER = (
         "podman nerdctl kubectl mvn mvnd gradle ant sbt bazel buck "
         "make gmake bmake ninja cmake meson scons rake invoke just task tox nox npx pnpx bunx "
         "uvx pipx crontab at batch rm rmdir dd shred truncate kill pkill killall git-shell dotnet mono wine qemu "
-        "m4 bc dc sqlite3 psql mysql redis-cli mongo".split()
+        "m4 bc dc sqlite3 psql mysql redis-cli mongo pwsh powershell xonsh nu elvish ipython bpython guile sbcl "
+        "clisp racket octave swift dart crystal nim zig jrunscript jjs jshell lein bb ghc lldb rlwrap "
+        "script expect start-stop-daemon xvfb-run dbus-run-session eatmydata proot fakechroot chpst chronic "
+        "run-parts".split()
     )
 )
 _VERSIONED = re.compile(r"(python|pypy|perl|ruby|php|lua|node)[\d.]+(-.*)?")
 _WORD = re.compile(r"[a-z][a-z0-9_-]*")
 _RUNS_SCRIPT = ("npm", "yarn", "pnpm", "poetry", "pdm", "hatch", "uv", "pipenv", "bundle", "go", "cargo", "git")
 _RUNNING = frozenset("run exec x dlx rebase bisect submodule config filter-branch difftool mergetool help -c".split())
+_READING_GIT = frozenset(name.split()[0] for name in git.COMMANDS)
 # Programs whose first operand is a file and no sub-command.
 _FILE_PROGRAMS = frozenset("mkdir touch cp mv ln chmod chown install patch tee".split())
 _NAMES_PROGRAM = re.compile(
@@ -41,6 +50,11 @@ _NAMES_PROGRAM = re.compile(
     r"output|agent|init|eval|env|wrapper)[\w-]*(=.*)?",
     re.DOTALL,
 )
+
+WORKSPACE = "/workspace"
+_BETWEEN_WORDS = r"[\s'\"|&;<>()$`{}]+"
+_CHANGES_FOLDER = r"(?:\bcd|\bpushd|-C|--chdir|--directory)(?:\s+--)?[\s=]+['\"]?([^\s'\"|&;<>()$`{}]+)"
+_MOST_FOLDERS = 16
 
 
 def offered_prefix(script: str) -> Prefix:
@@ -53,6 +67,8 @@ def offered_prefix(script: str) -> Prefix:
     if not asking[0].words[0].bare or "/" in name or name in _NEVER or _VERSIONED.fullmatch(name):
         return ()
     if any(_NAMES_PROGRAM.fullmatch(word) for word in argv):
+        return ()
+    if name == "git" and argv[1:2] and argv[1] in _READING_GIT:
         return ()
     if name in _RUNS_SCRIPT and (len(argv) < 2 or argv[1] in _RUNNING or not _WORD.fullmatch(argv[1])):
         return ()
@@ -93,17 +109,35 @@ def _reads(command: Command) -> bool:
 def named_files(script: str, workdir: str) -> tuple[str, ...]:
     """Paths, relative to the repository's root, that words of `script` may name when it runs in `workdir`.
 
-    Generous on purpose: a path that is not a file costs one look, a file that is missed could change unseen.
+    Generous on purpose: a path that is not a file costs one look, a file that is missed could change unseen. So each
+    word is taken from every folder that the script may change to, and with `..` as it stands as well as shortened:
+    after a link, the two lead to different files.
     """
-    words = {piece for piece in re.split(r"[\s'\"|&;<>()$`{}]+", script) if piece}
-    bases = {workdir}
-    try:
+    words = set(re.split(_BETWEEN_WORDS, script))
+    targets = re.findall(_CHANGES_FOLDER, script)
+    with suppress(Unclear):
         for command in parse(script).commands:
             words.update(command.argv)
-            if command.argv[0] == "cd" and len(command.argv) > 1:
-                bases.update([posixpath.join(base, command.argv[-1]) for base in bases])
-    except Unclear:
-        pass
+            if command.argv[0] == "cd":
+                targets += command.argv[1:]
     words |= {part for word in words for part in re.split(r"[=:,]", word)}
-    paths = (posixpath.normpath(posixpath.join("/workspace", base, word)) for base in bases for word in words if word)
-    return tuple(sorted({path[len("/workspace/") :] for path in paths if path.startswith("/workspace/")}))
+    paths = [
+        posixpath.join(WORKSPACE, folder, word) for folder in _folders(workdir, targets) for word in words if word
+    ]
+    return tuple(sorted({inside for path in paths for inside in _inside(path)}))
+
+
+def _folders(workdir: str, targets: Sequence[str]) -> set[str]:
+    """Where a script may be after changing folder once, or again and again."""
+    here, folders = workdir, {workdir}
+    for target in targets[:_MOST_FOLDERS]:
+        here = posixpath.join(here, target)
+        folders |= {here, posixpath.join(workdir, target)}
+    return folders
+
+
+def _inside(path: str) -> Iterator[str]:
+    """A path below the repository's root, relative to it: shortened, and as it stands where it holds `..`."""
+    for spelled in (posixpath.normpath(path), path) if ".." in path else (posixpath.normpath(path),):
+        if spelled.startswith(f"{WORKSPACE}/"):
+            yield spelled[len(WORKSPACE) + 1 :]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from codeagent.approval.flags import Parsed, Program, Refused, parse
 from codeagent.approval.grammar import Word
 
-# Addresses without the delimiter inside: implementations disagree on where `/[/]/` ends.
-_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\[^/\n])*/[IM]?)"
+# Without the delimiter inside where brackets are: implementations disagree on where `/[/]/` ends.
+_REGEX = r"/(?:(?:[^/\\\n]|\\[^/\n])*|(?:[^/\\\n[]|\\[^\n[])*)/[IM]?"
+_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|{_REGEX})"
 _SED_COMMAND = rf"[ \t]*(?:{_ADDRESS}(?:[ \t]*,[ \t]*(?:{_ADDRESS}|[+~]\d+))?[ \t]*)?!?[ \t]*"
 _SED = Program(
     "-nErsuz -e! -l# --quiet --silent --regexp-extended --separate --unbuffered --null-data --posix --debug "
@@ -233,10 +234,16 @@ def ps(words: Sequence[Word]) -> None:
 
 
 def no_response_file(parsed: Parsed) -> None:
-    """binutils read further options, a plugin to load among them, from a file named by `@FILE`."""
+    """binutils read further options, a plugin to load among them, from a file named by `@FILE`.
+
+    They do so before they look at any option, so that a word which stands as an option's value is no exception.
+    """
+    for text in (*(value for _, value in parsed.options), *(operand.text for operand in parsed.operands)):
+        if text.startswith("@"):
+            raise Refused(f"{text} names a file of further options")
     for operand in parsed.operands:
-        if operand.text.startswith("@") or operand.glob == "":
-            raise Refused(f"{operand.text} names a file of further options")
+        if operand.glob == "":
+            raise Refused(f"{operand.text} may name a file of further options")
 
 
 def date_format(parsed: Parsed) -> None:

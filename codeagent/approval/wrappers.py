@@ -95,6 +95,8 @@ def wrapped(argv: Argv) -> Iterator[Argv]:
             yield argv[at + 1 :]
     if name == "command" and len(argv) > 1 and argv[1] in ("-v", "-V"):
         return
+    if name == "coproc" and "{" in argv:
+        yield argv[argv.index("{") + 1 :]
     wrapper = WRAPPERS.get(name)
     if wrapper is not None:
         start = _start(wrapper, argv)
@@ -107,9 +109,9 @@ def _start(wrapper: Wrapper, argv: Argv) -> int:
     at, before = 1, wrapper.before
     while at < len(argv):
         word = argv[at]
-        if word in wrapper.valued:
+        if _awaits_value(wrapper, word):
             at += 1
-        elif (word.startswith("-") and len(word) > 1) or re.match(_ASSIGNMENT, word):
+        elif word.startswith("-") or re.match(_ASSIGNMENT, word):
             pass
         elif before:
             before -= 1
@@ -117,6 +119,16 @@ def _start(wrapper: Wrapper, argv: Argv) -> int:
             break
         at += 1
     return at
+
+
+def _awaits_value(wrapper: Wrapper, word: str) -> bool:
+    """Whether the next word is a flag's value: `-u`, or `-nu`, in which only the last letter takes one."""
+    if word in wrapper.valued:
+        return True
+    if not re.fullmatch(r"-[A-Za-z]{2,}", word):
+        return False
+    first = next((at for at, letter in enumerate(word) if f"-{letter}" in wrapper.valued), -1)
+    return first == len(word) - 1
 
 
 def scripts(argv: Argv) -> Iterator[str]:
@@ -144,7 +156,7 @@ def _after_c(argv: Argv) -> Iterator[str]:
 
 def _split_strings(argv: Argv) -> Iterator[str]:
     for at, word in enumerate(argv[1:], 1):
-        if word in ("-S", "--split-string") and at + 1 < len(argv):
+        if re.fullmatch(r"-[i0v]*S|--split-string", word) and at + 1 < len(argv):
             yield " ".join(argv[at + 1 :])
         elif match := re.match(r"(?:-[i0v]*S|--split-string=)(.+)", word, re.DOTALL):
             yield " ".join((match.group(1), *argv[at + 1 :]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -122,21 +121,15 @@ def _fresh(opened: Callable[..., DockerSandbox], session: DockerSandbox, label: 
 
 
 def _open_gate(choices: Choices, session: Session, sandbox: DockerSandbox) -> Gate:
-    from codeagent.approval.gate import Gate
+    from codeagent.approval.gate import Gate, digest_by
     from codeagent.approval.rules import Rules
-
-    def digest(path: str) -> str | None:
-        try:
-            return hashlib.sha256(sandbox.fetch(path)).hexdigest()
-        except ToolError:
-            return None
 
     config = choices.config
     return Gate(
         config.approve,
         emit=session.emit,
         ask=_prompt(choices),
-        digest=digest,
+        digest=digest_by(sandbox.fetch),
         rules=Rules(config.allow, config.deny),
     )
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 import pytest
 
-from codeagent.approval.gate import Answer, Ask, Gate, Grant, Question
+from codeagent.approval.gate import Answer, Ask, Gate, Grant, Question, digest_by
 from codeagent.approval.rules import Rules
 from codeagent.approval.seam import Approval, Review
-from codeagent.errors import Interrupted
+from codeagent.errors import ErrorKind, Interrupted, ToolError
 from codeagent.events import ApprovalDecided, ApprovalRequested, Event, GrantChanged
 from codeagent.settings import ApproveMode, Rule
 
@@ -38,6 +39,7 @@ class Bench:
         self, mode: ApproveMode = "ask", ask: Ask | None = None, files: dict[str, str] | None = None
     ) -> None:
         self.events: list[Event] = []
+        self.person = ask
         self.files = files if files is not None else {}
         self.gate = Gate(mode, emit=self.events.append, ask=ask, digest=self.files.get, rules=RULES)
         self.count = 0
@@ -172,6 +174,14 @@ def change(path: str) -> Callable[[dict[str, str]], None]:
         ("python3 /workspace/b.py", "b.py"),
         ('python3 "my file.py"', "w/my file.py"),
         ("x=$(cat a.sh); sh a.sh", "w/a.sh"),
+        ("sh run.sh conf/a.ini", "w/conf/a.ini"),
+        ("sh -c 'cd tools && ./build.sh'", "w/tools/build.sh"),
+        ("cd tools; cd deep; sh a.sh", "w/tools/deep/a.sh"),
+        ("sh -c 'cd tools; cd deep; sh a.sh'", "w/tools/deep/a.sh"),
+        ("env -C tools sh a.sh", "w/tools/a.sh"),
+        ('cd "my tools" && sh a.sh', "w/my tools/a.sh"),
+        ("sh link/../a.sh", "w/link/../a.sh"),
+        ("cd link && sh ../a.sh", "w/link/../a.sh"),
     ],
 )
 def test_an_exact_grant_ends_when_a_file_that_the_command_names_changes(command: str, touched: str) -> None:
@@ -183,6 +193,24 @@ def test_an_exact_grant_ends_when_a_file_that_the_command_names_changes(command:
     assert bench.run(command, workdir="w").by == "user"
     files[touched] = "first"
     assert bench.run(command, workdir="w").by == "grant"
+
+
+def test_a_file_that_is_too_large_to_be_compared_never_counts_as_unchanged() -> None:
+    def fetch(path: str) -> bytes:
+        raise ToolError(ErrorKind.TOO_LARGE if path == "large.py" else ErrorKind.FILE_NOT_FOUND, "no")
+
+    bench = Bench(ask=person("exact", "exact", "no"))
+    bench.gate = Gate("ask", emit=bench.events.append, ask=bench.person, digest=digest_by(fetch))
+    decided = [bench.run(command).by for command in ("rm x", "rm x", "python3 large.py", "python3 large.py")]
+    assert decided == ["user", "grant", "user", "user"]
+
+
+def test_a_command_that_changes_folder_very_often_is_still_judged_at_once() -> None:
+    command = "; ".join(f"cd d{number}" for number in range(60)) + "; sh a.sh"
+    began = time.monotonic()
+    bench = Bench(ask=person("exact"))
+    assert (bench.run(command).by, bench.run(command).by) == ("user", "grant")
+    assert time.monotonic() - began < 2
 
 
 def test_a_grant_for_a_command_that_could_not_write_does_not_let_it_write() -> None:
@@ -296,6 +324,17 @@ def test_the_question_tells_what_a_prefix_would_have_covered() -> None:
         "mvn -f x",
         "git log --output=x",
         "jest --config=x",
+        "sort -o a b",
+        "sort --compress-prog=./x a",
+        "tree -o x",
+        "date -s now",
+        "git branch new",
+        "git tag v1",
+        "git stash",
+        "git grep --open-files-in-pag=./x foo",
+        "gcc a.c",
+        "pwsh x.ps1",
+        "ipython x.py",
     ],
 )
 def test_no_prefix_is_offered_where_it_would_say_nothing(command: str) -> None:

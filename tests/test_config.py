@@ -164,6 +164,13 @@ def test_a_profile_lies_over_the_rest(tmp_path: Path) -> None:
         ("[providers.mine]\nmodel = 'm'\n", "The provider `mine` has no `api`."),
         ("a = [\n", "HOME/config.toml is not valid TOML"),
         ("sandbox = 5\n", "unknown key `sandbox`"),
+        ("[providers.openai]\nbase_url = 'nonsense'\n", "It must be an address such as https://host/v1."),
+        ("[providers.openai]\nbase_url = 'https://:80/v1'\n", "It must be an address such as https://host/v1."),
+        (
+            "[profiles.work]\nmax_round = 3\n",
+            "HOME/config.toml (profile work): unknown key `max_round`. The nearest known key is `max_rounds`.",
+        ),
+        ("profiles = 3\n", "`profiles` is not valid. It must be tables such as [profiles.work]."),
         ("providers = []\n", "unknown key `providers`"),
     ],
 )
@@ -173,8 +180,21 @@ def test_what_cannot_be_acted_on_is_named(tmp_path: Path, toml: str, sentence: s
 
 def test_flags_are_checked_like_the_file(tmp_path: Path) -> None:
     assert refusal(tmp_path, "", max_rounds="many") == (
-        "--max-rounds: `max_rounds` is not valid. It must be a whole number above 0."
+        "--max-rounds many is not valid. It must be a whole number above 0."
     )
+
+
+def test_a_variable_is_named_and_what_stands_in_it_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, "", {"OPENAI_BASE_URL": "user:secret@host"})
+    assert (caught.value.message, caught.value.remedy) == (
+        "OPENAI_BASE_URL is not valid.",
+        "It must be an address such as https://host/v1.",
+    )
+
+
+def test_a_file_written_by_a_windows_editor_is_read(tmp_path: Path) -> None:
+    assert load(tmp_path, "\ufeffmax_rounds = 3\r\n").max_rounds == 3
 
 
 def test_a_named_file_must_exist_and_a_folder_is_no_file(tmp_path: Path) -> None:

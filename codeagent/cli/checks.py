@@ -59,10 +59,10 @@ def _failure(name: str, error: CodeagentError, level: Literal["warning", "error"
 
 
 def _config(args: argparse.Namespace) -> tuple[Config | None, Finding]:
-    from codeagent import paths
     from codeagent.cli.flags import config_of
+    from codeagent.config import file_of
 
-    file = args.config or Path(os.environ.get("CODEAGENT_CONFIG") or paths.config_file())
+    file = file_of(os.environ, args.config)
     try:
         config = config_of(args)
     except UsageError as error:

@@ -48,13 +48,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the resolved configuration; exit code 2 when it is not valid."""
-    from codeagent import paths
     from codeagent.cli.flags import config_of
-    from codeagent.config import Config
+    from codeagent.config import Config, file_of
 
     config: Config = config_of(args)
     settings = dict(sorted(shown_settings(config)))
-    file = str(args.config or os.environ.get("CODEAGENT_CONFIG") or paths.config_file())
+    file = str(file_of(os.environ, args.config))
     if args.json:
         values = {key: {"value": value, "origin": origin} for key, (value, origin) in settings.items()}
         print(json.dumps({"file": file, "values": values, "notices": list(config.notices)}, indent=2))
@@ -76,7 +75,10 @@ def shown_settings(config: Any) -> Iterator[tuple[str, tuple[Any, str]]]:
         if key not in origins:
             yield key, (_plain(value), "default")
     if "provider" not in origins:
-        yield "provider", (config.provider.name, "chosen" if config.notices else "default")
+        chosen = (
+            origins["model"][1] if config.provider.api == "offline" else "chosen" if config.notices else "default"
+        )
+        yield "provider", (config.provider.name, chosen)
     if "model" not in origins:
         yield "model", (config.provider.model or None, f"providers.{config.provider.name}")
     for name, provider in config.providers.items():
@@ -128,17 +130,28 @@ def _plain(value: Any) -> Any:
 def _print_table(settings: Mapping[str, tuple[Any, str]], file: str) -> None:
     from codeagent.ui.inert import cells, inert_line
 
-    rows = [
-        (
-            key,
-            "(none)" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),
-            o,
-        )
-        for key, (value, o) in settings.items()
-    ]
+    rows = [(key, _told(key, value), origin) for key, (value, origin) in settings.items()]
     shown = [tuple(inert_line(cell) for cell in row) for row in rows]
     first = max(cells(row[0]) for row in shown)
     second = min(max(cells(row[1]) for row in shown), 40)
     print(f"# {inert_line(file)}{'' if os.path.exists(file) else ' (does not exist)'}")  # noqa: PTH110 -- as text
     for key, value, origin in shown:
         print(f"{key}{' ' * (first - cells(key))}  {value}{' ' * (second - cells(value))}  {origin}")
+
+
+def _told(key: str, value: Any) -> str:
+    """As the configuration file would have it, without quotes; sizes with a unit."""
+    if value is None:
+        return "(none)"
+    if isinstance(value, str):
+        return value
+    if key in _SIZES:
+        unit, suffix = next(((unit, suffix) for unit, suffix in _UNITS if value % unit == 0), (1, ""))
+        return f"{value // unit}{suffix}"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value, ensure_ascii=False)
+
+
+_SIZES = ("sandbox.memory", "sandbox.tmp_size", "sandbox.copy_limit")
+_UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))

@@ -40,6 +40,16 @@ def test_each_value_comes_with_its_origin(tmp_path: Path) -> None:
     assert values(tmp_path, "--profile", "fast")["max_rounds"] == (3, f"{file} (profile)")
 
 
+def test_people_read_sizes_with_their_unit(tmp_path: Path) -> None:
+    shown = show(tmp_path, config='time_limit = 60\n[sandbox]\nmemory = "1536MiB"\n').stdout
+    told = {line.split()[0]: line.split()[1] for line in shown.splitlines()[1:]}
+    assert (told["sandbox.memory"], told["sandbox.copy_limit"], told["time_limit"]) == ("1536MiB", "2GiB", "60")
+
+
+def test_a_model_that_names_the_offline_investigator_says_where_that_was_said(tmp_path: Path) -> None:
+    assert values(tmp_path, CODEAGENT_MODEL="offline")["provider"] == ("offline", "CODEAGENT_MODEL")
+
+
 def test_a_chosen_provider_is_named_and_said(tmp_path: Path) -> None:
     ran = show(tmp_path, "--json", DEEPSEEK_API_KEY="x")
     shown = json.loads(ran.stdout)

@@ -6,6 +6,8 @@ import itertools
 import re
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -90,10 +92,33 @@ def test_events_are_read_out_of_bytes() -> None:
     assert events(b"data: a\r\rdata: b") == ["a", "b"]
 
 
-@given(st.lists(st.integers(0, len(STREAM)), max_size=8))
-def test_events_do_not_depend_on_where_the_bytes_are_cut(cuts: list[int]) -> None:
-    places = [0, *sorted(cuts), len(STREAM)]
-    assert events(*(STREAM[a:b] for a, b in itertools.pairwise(places))) == DATA
+@given(
+    st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    st.sampled_from([b"", b"\xef\xbb\xbf"]),
+    st.lists(st.integers(0, 200), max_size=8),
+)
+def test_events_do_not_depend_on_where_the_bytes_are_cut_nor_on_how_lines_end(
+    end: bytes, mark: bytes, cuts: list[int]
+) -> None:
+    stream = mark + STREAM.replace(b"\r\n", b"\n").replace(b"\n", end)
+    places = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    assert events(*(stream[a:b] for a, b in itertools.pairwise(places))) == DATA
+    assert events(*(bytes([byte]) for byte in mark + STREAM)) == DATA
+
+
+def test_an_event_is_there_as_soon_as_its_blank_line_is() -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b"\xef\xbb\xbfdata: one\r\r"
+        raise AssertionError("more was read than was needed")
+
+    assert next(iter(EventStream(chunks()))) == "one"
+
+
+def test_a_line_of_ten_megabytes_takes_no_longer_than_its_bytes() -> None:
+    began = time.perf_counter()
+    (found,) = events(b"data: ", *[b"x" * 1_000] * 10_000)
+    assert len(found) == 10_000_000
+    assert time.perf_counter() - began < 1
 
 
 def test_what_is_no_event_is_kept_to_be_explained() -> None:

@@ -150,6 +150,12 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
+    """`before` and `after` as `verification.record.Side` publishes them; `command` ran in the container's `directory`.
+
+    `diff_sha256` is the hash of the agent's whole diff. `repository` is `{before, after, changed}`: the host's own
+    tree as one hash at the start and at the end, and the paths that differ.
+    """
+
     type: ClassVar[str] = "verification"
     status: str
     reason: str
@@ -158,6 +164,10 @@ class Verified:
     tests_modified: list[str]
     command: str = ""
     image: str = ""
+    remedy: str = ""
+    directory: str = ""
+    diff_sha256: str = ""
+    repository: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,9 @@ def add_turn_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-limit", metavar="N", help="input and output tokens of the turn (default: none)")
     parser.add_argument("--verify", metavar="CMD", help="a command that fails now and must pass with the change")
     parser.add_argument("--verify-repeat", metavar="N", type=_positive, default=1, help="runs with the change (1)")
+    parser.add_argument(
+        "--verify-time-limit", metavar="SECONDS", help="wall time of each run of that command (default: 900)"
+    )
     parser.add_argument("--docker-host", metavar="URL", help="the container engine to use")
     parser.add_argument(
         "--install", action="store_true", help="install and start a private engine where none answers"

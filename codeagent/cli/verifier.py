@@ -19,6 +19,7 @@ from codeagent.session.store import Session
 if TYPE_CHECKING:
     from codeagent.cli.choices import Choices
     from codeagent.cli.means import Means
+    from codeagent.verification.host import Snapshot
     from codeagent.verification.record import Verification
     from codeagent.verification.verify import Baseline, Check
 
@@ -39,15 +40,24 @@ class Verifier:
         self._baseline: Baseline | None = None
         self._verification: Verification | None = None
         self._no_change = False
+        self._snapshot: Snapshot | None = None
 
     def run_baseline(self, fresh: Fresh, image: str) -> None:
         """Runs the command on the untouched repository, where one was given."""
         if self._choices.verify is None:
             return
+        from codeagent.verification.host import Snapshot
         from codeagent.verification.verify import Check, run_baseline
 
+        self._snapshot = Snapshot.of(self._choices.repo)
         self._check = Check(
-            self._choices.verify, fresh, self._output_of, self._steps, repeat=self._choices.verify_repeat, image=image
+            self._choices.verify,
+            fresh,
+            self._output_of,
+            self._steps,
+            repeat=self._choices.verify_repeat,
+            timeout_seconds=self._choices.config.verify_time_limit,
+            image=image,
         )
         self._baseline = run_baseline(self._check, Flag())
 
@@ -62,10 +72,16 @@ class Verifier:
         """Emits the record and returns its fields, as the final event carries them."""
         if self._choices.verify is None:
             return {"status": "not_requested"}
-        self._verification = self._made(outcome, means, interrupts)
+        self._verification = self._with_repository(self._made(outcome, means, interrupts))
         event = self._verification.event()
         self._session.emit(event)
         return body(event)
+
+    def _with_repository(self, verification: Verification) -> Verification:
+        if self._snapshot is None:
+            return verification
+        later = type(self._snapshot).of(self._choices.repo)
+        return replace(verification, repository=self._snapshot.compared(later))
 
     @property
     def exit_code(self) -> int:
@@ -80,7 +96,7 @@ class Verifier:
         from codeagent.verification.record import Verification, VerificationStatus
         from codeagent.verification.verify import Baseline, verify
 
-        baseline = self._baseline or Baseline(VerificationStatus.NOT_RUN, "the turn ended before it could be run")
+        baseline = self._baseline or Baseline(VerificationStatus.NOT_RUN, "it was stopped before the run had ended")
         unmade = Verification(
             VerificationStatus.NOT_RUN,
             before=baseline.side,
@@ -88,7 +104,7 @@ class Verifier:
             image=means.image if means else "",
         )
         if self._check is None or means is None:
-            return replace(unmade, reason=baseline.reason)
+            return replace(unmade, reason=baseline.reason, remedy=baseline.remedy)
         if outcome in _NO_RUN_AFTER:
             return replace(unmade, reason=f"the turn ended as {outcome}")
         try:
@@ -99,7 +115,7 @@ class Verifier:
         except Interrupted:
             return replace(unmade, reason="the verification was interrupted")
         except CodeagentError as error:
-            return replace(unmade, reason=error.message)
+            return replace(unmade, reason=error.message.rstrip("."), remedy=error.remedy)
 
     def _output_of(self, run_id: str) -> str | None:
         try:

@@ -48,6 +48,7 @@ def command_result(
         total_bytes=fields["total_bytes"],
         saved=output.saved,
         notes=(*notes, *_notes(fields, ending, output, settings)),
+        starved=_starved(fields, settings),
     )
 
 
@@ -65,6 +66,12 @@ def _notes(fields: Mapping[str, Any], ending: Ending, output: Output, settings: 
     if output.problem:
         notes.append(output.problem)
     return notes
+
+
+def _starved(fields: Mapping[str, Any], settings: SandboxSettings) -> str:
+    if fields["memory_kills"]:
+        return f"it used up the container's memory of {_mib(settings.memory)}"
+    return f"it reached the container's limit of {settings.pids} processes" if fields["refused_forks"] else ""
 
 
 def _processes(count: int, which: str) -> str:

@@ -111,6 +111,8 @@ class CommandResult:
     total_bytes: int = 0
     saved: bool = False
     notes: tuple[str, ...] = ()
+    starved: str = ""
+    """A limit of the container that was reached meanwhile, as a clause: a failure may be for that reason alone."""
 
 
 @dataclass(frozen=True, slots=True)

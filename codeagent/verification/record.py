@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -23,7 +23,9 @@ class VerificationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TestCount:
-    """What a test runner says of its run. `run` is how many tests were executed, None when it does not say."""
+    """What a test runner says of its run. `run` is how many tests were executed, `collected` how many it found, each
+    None when it does not say.
+    """
 
     __test__ = False  # the name is the field's, not a test class of pytest's
 
@@ -33,6 +35,7 @@ class TestCount:
     skipped: int | None = None
     nothing: bool = False
     """The runner ended on no test executed."""
+    collected: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,60 +45,111 @@ class CheckRun:
     exit_code: int | None
     duration_ms: int
     output_tail: str
+    stopped: str = ""
+    """What ended it from outside, as a clause (`it was still running at its time limit of 900 s`)."""
     timed_out: bool = False
-    out_of_memory: bool = False
     tests: TestCount | None = None
     unusable: str = ""
     """Why a failing run says nothing about the code (see `runners.unusable`)."""
+    silent: tuple[str, ...] = ()
+    """Runners that the command names and that printed no summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The runs before, or after the change; all of them made the same way."""
+    """The runs before, or after the change; all of them made the same way.
+
+    `faults` says for each run why it is no pass, with an empty text where it is one. `tree` is the hash of what the
+    command ran on (see `Sandbox.tree_hash`), empty when it is not known.
+    """
 
     runs: tuple[CheckRun, ...]
-    passed: int = 0
+    faults: tuple[str, ...]
+    tree: str = ""
+
+    @property
+    def passed(self) -> int:
+        return self.faults.count("")
 
     def published(self) -> dict[str, Any]:
-        """The published form: the last run's fields, and how many of the runs passed."""
-        last = self.runs[-1]
-        counted = last.tests
+        """The published form: the fields of the last run that is no pass (else the last), and every run in short."""
+        failed = [run for run, fault in zip(self.runs, self.faults, strict=True) if fault]
+        told = (failed or self.runs)[-1]
+        counted = told.tests
         return {
-            "exit_code": last.exit_code,
-            "duration_ms": last.duration_ms,
+            "exit_code": told.exit_code,
+            "duration_ms": told.duration_ms,
             "tests": counted.run if counted else None,
-            "output_tail": last.output_tail,
+            "output_tail": told.output_tail,
             "runs": len(self.runs),
             "passed_runs": self.passed,
-            "timed_out": last.timed_out,
+            "timed_out": told.timed_out,
             "runner": counted.runner if counted else None,
+            "collected_tests": counted.collected if counted else None,
             "failed_tests": counted.failed if counted else None,
             "skipped_tests": counted.skipped if counted else None,
+            "tree": self.tree,
+            "each": [
+                {
+                    "exit_code": run.exit_code,
+                    "duration_ms": run.duration_ms,
+                    "tests": run.tests.run if run.tests else None,
+                    "fault": fault,
+                }
+                for run, fault in zip(self.runs, self.faults, strict=True)
+            ],
         }
 
 
 @dataclass(frozen=True, slots=True)
+class Repository:
+    """The host's repository before the baseline and after the last run, each as one hash; `changed` are paths that
+    differ. codeagent writes none of it: a difference is somebody else's doing.
+    """
+
+    before: str = ""
+    after: str = ""
+    changed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Verification:
-    """The whole record. `command` ran in the repository's root; `image` is the image's digest."""
+    """The whole record. `image` is the image's digest, `diff_sha256` the hash of the agent's diff, of which
+    `tests_modified` was left out.
+    """
 
     status: VerificationStatus
     reason: str = ""
+    remedy: str = ""
     before: Side | None = None
     after: Side | None = None
     tests_modified: tuple[str, ...] = ()
     command: str = ""
     image: str = ""
+    diff_sha256: str = ""
+    repository: Repository = field(default_factory=Repository)
 
     def event(self) -> Verified:
         return Verified(
             status=self.status,
             reason=self.reason,
+            remedy=self.remedy,
             before=self.before.published() if self.before else None,
             after=self.after.published() if self.after else None,
             tests_modified=list(self.tests_modified),
             command=self.command,
+            directory=DIRECTORY,
             image=self.image,
+            diff_sha256=self.diff_sha256,
+            repository={
+                "before": self.repository.before,
+                "after": self.repository.after,
+                "changed": list(self.repository.changed),
+            },
         )
 
+
+DIRECTORY = "/workspace"
+"""Where the command runs: the top of the repository."""
 
 NOT_REQUESTED: Mapping[str, Any] = {"status": "not_requested"}

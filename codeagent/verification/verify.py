@@ -6,6 +6,7 @@ agent's diff without its guarded part, and what the command's runner says of its
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -14,12 +15,25 @@ from typing import Literal
 
 from codeagent.errors import SandboxError, ToolError
 from codeagent.patches import SYMLINK, FilePatch, PatchError, apply, parse
-from codeagent.sandbox.seam import Command, Diff, Ending, EntryKind, FileChange, Sandbox
-from codeagent.verification.guard import FolderKind, guarded
+from codeagent.sandbox.seam import Command, CommandResult, Diff, Ending, EntryKind, FileChange, Sandbox
+from codeagent.verification.exitcode import hidden
+from codeagent.verification.guard import Untouched, guarded
+from codeagent.verification.judge import fault_of, judge_baseline
 from codeagent.verification.record import CheckRun, Side, Verification, VerificationStatus
-from codeagent.verification.runners import Runner, count_tests, known_runner, unusable
+from codeagent.verification.reports import count_reports, read_reports
+from codeagent.verification.runners import (
+    Runner,
+    count_tests,
+    named_runners,
+    runner_called,
+    silent,
+    unusable,
+    with_report,
+)
+from codeagent.verification.shadowing import FolderKind, installed_in
 
 TAIL_CHARACTERS = 4_000
+AGAIN = 'The change is kept. Run it again with: codeagent resume "verify it again".'
 _PROGRESS = {"before": "verifying: before the change", "after": "verifying: with the change"}
 
 Fresh = Callable[[], AbstractContextManager[Sandbox]]
@@ -48,91 +62,162 @@ class Baseline:
     status: VerificationStatus | None
     reason: str = ""
     side: Side | None = None
+    remedy: str = ""
 
     @property
     def reproduced(self) -> bool:
         return self.status is None
 
+    @property
+    def run(self) -> CheckRun | None:
+        return self.side.runs[-1] if self.side else None
+
 
 def run_baseline(check: Check, cancel: Flag) -> Baseline:
     """Runs the command before anything changed, and says whether that is something to compare with."""
-    if _is_pipeline(check.command):
-        return Baseline(
-            VerificationStatus.NOT_RUN,
-            "the command is a pipeline, whose exit code is its last part's and not the tests'; give it without `|`",
-        )
+    if reason := hidden(check.command):
+        remedy = "Give a command whose own exit code counts: for a pipeline, bash -o pipefail -c '…'."
+        return Baseline(VerificationStatus.NOT_RUN, reason, remedy=remedy)
+    runners = named_runners(check.command)
     try:
-        run = _run(check, "before", 1, lambda _sandbox: [], cancel)
+        run, tree = _run(check, "before", 1, runners, lambda _sandbox: "", cancel)
     except (SandboxError, ToolError) as error:
-        return Baseline(VerificationStatus.NOT_RUN, f"it could not be run: {_sentence(error)}")
-    passed = int(run.exit_code == 0)
-    status, reason = _judge_baseline(run, known_runner(check.command))
-    return Baseline(status, reason, Side((run,), passed))
+        reason, remedy = f"it could not be run: {_sentence(error)}", getattr(error, "remedy", "")
+        return Baseline(VerificationStatus.NOT_RUN, reason, remedy=remedy)
+    status, reason, remedy = judge_baseline(run, runners)
+    fault = "" if run.exit_code == 0 else run.stopped or run.unusable or f"it exited {run.exit_code}"
+    return Baseline(status, reason, Side((run,), (fault,), tree), remedy)
 
 
 def verify(check: Check, baseline: Baseline, diff: Diff, cancel: Flag) -> Verification:
     """The whole record, after the turn. Runs nothing where the baseline or the diff leaves nothing to compare."""
-    record = Verification(VerificationStatus.NOT_RUN, before=baseline.side, command=check.command, image=check.image)
+    record = Verification(
+        VerificationStatus.NOT_RUN,
+        baseline.reason,
+        baseline.remedy,
+        before=baseline.side,
+        command=check.command,
+        image=check.image,
+        diff_sha256=hashlib.sha256(diff.patch).hexdigest() if diff.patch else "",
+    )
     if baseline.status is VerificationStatus.NOT_RUN:
-        return replace(record, reason=baseline.reason)
+        return record
     if not diff.patch:
         if baseline.status is VerificationStatus.NOT_REPRODUCED:
-            return replace(record, status=baseline.status, reason=baseline.reason)
+            return replace(record, status=baseline.status)
         return replace(record, reason="no change to verify")
+    after = _After(check, baseline, diff)
     try:
-        patches = parse(diff.patch)
-        touched, runs = _runs_with(check, patches, cancel)
+        after.run(cancel)
     except (SandboxError, ToolError, PatchError) as error:
-        return replace(record, reason=f"the run with the change could not be made: {_sentence(error)}")
-    record = replace(record, tests_modified=tuple(touched))
-    return _judge(record, check, baseline, runs)
+        reason = f"the run with the change could not be made: {_sentence(error)}"
+        remedy = getattr(error, "remedy", "") or AGAIN
+        return replace(record, reason=reason, remedy=remedy, tests_modified=tuple(after.touched))
+    return after.judged(replace(record, tests_modified=tuple(after.touched)))
 
 
-def _runs_with(check: Check, patches: Sequence[FilePatch], cancel: Flag) -> tuple[list[str], list[CheckRun]]:
-    """The guarded paths that the change touches, and the runs with the rest of it."""
-    touched: list[str] = []
+class _After:
+    """The runs with the change."""
 
-    def change(sandbox: Sandbox) -> list[FileChange]:
-        touched[:] = guarded(patches, check.command, lambda folder: _kind(sandbox, folder))
-        allowed = [patch for patch in patches if not set(patch.paths) & set(touched)]
-        return [each for patch in allowed for each in changes_of(patch, sandbox)]
+    def __init__(self, check: Check, baseline: Baseline, diff: Diff) -> None:
+        self._check = check
+        self._baseline = baseline
+        self._patches = parse(diff.patch)
+        self._runners = named_runners(check.command)
+        if not self._runners and baseline.run and baseline.run.tests:
+            self._runners = runner_called(baseline.run.tests.runner)
+        self.touched: list[str] = []
+        self._tree = ""
+        self._runs: list[CheckRun] = []
 
-    runs = [_run(check, "after", number, change, cancel) for number in range(1, check.repeat + 1)]
-    return touched, runs
+    def run(self, cancel: Flag) -> None:
+        """Raises SandboxError, ToolError and PatchError."""
+        for number in range(1, self._check.repeat + 1):
+            run, self._tree = _run(self._check, "after", number, self._runners, self._change, cancel)
+            self._runs.append(run)
+
+    def _change(self, sandbox: Sandbox) -> str:
+        """Brings the change into a fresh copy; returns the hash of the tree that it makes."""
+        was = self._baseline.side.tree if self._baseline.side else ""
+        if was and sandbox.tree_hash() != was:
+            raise SandboxError(
+                "the repository was changed after the run before the change.",
+                f"{AGAIN} Leave the repository alone meanwhile.",
+            )
+        if not self._runs:
+            self.touched = guarded(self._patches, self._check.command, _untouched(sandbox))
+        allowed = [patch for patch in self._patches if not set(patch.paths) & set(self.touched)]
+        if changes := [each for patch in allowed for each in changes_of(patch, sandbox)]:
+            sandbox.store(changes)
+        return sandbox.tree_hash()
+
+    def judged(self, record: Verification) -> Verification:
+        before = self._baseline.run
+        expected = self._runners[0].name if self._runners else ""
+        faults = tuple(fault_of(run, expected, before) for run in self._runs)
+        side = Side(tuple(self._runs), faults, self._tree)
+        record = replace(record, after=side, remedy="")
+        without = f" without the changes to {len(self.touched)} guarded files" if self.touched else ""
+        count = len(faults)
+        if 0 < side.passed < count:
+            reason = f"{side.passed} of {count} runs with the change passed{without}"
+            return replace(record, status=VerificationStatus.FLAKY, reason=reason)
+        if self._baseline.status is VerificationStatus.NOT_REPRODUCED:
+            return replace(record, status=VerificationStatus.NOT_REPRODUCED, remedy=self._baseline.remedy)
+        if not side.passed:
+            return replace(record, status=VerificationStatus.FAILED, reason=f"{faults[-1]}{without}")
+        times = f" in {count} of {count} runs" if count > 1 else ""
+        reason = f"it fails before the change and passes after it{times}{without}"
+        return replace(record, status=VerificationStatus.PASSED, reason=reason)
 
 
 def _run(
     check: Check,
     side: Literal["before", "after"],
     number: int,
-    change: Callable[[Sandbox], list[FileChange]],
+    runners: Sequence[Runner],
+    change: Callable[[Sandbox], str],
     cancel: Flag,
-) -> CheckRun:
-    """One run in a container that nothing else has used."""
+) -> tuple[CheckRun, str]:
+    """One run in a container that nothing else has used, and the hash of the tree that it ran on."""
     check.steps(_PROGRESS[side], number - 1, check.repeat if side == "after" else 1)
     run_id = f"verification-{side}-{number}"
     try:
         with check.fresh() as sandbox:
-            if changes := change(sandbox):
-                sandbox.store(changes)
+            tree = change(sandbox) or sandbox.tree_hash()
+            reports = read_reports(sandbox, check.command)
             result = sandbox.run(
                 Command(run_id, check.command, timeout_seconds=check.timeout_seconds, writable=True), cancel
             )
+            if result.ending is Ending.CANCELLED:
+                raise SandboxError("the run was interrupted", "")
+            report = count_reports(reports, read_reports(sandbox, check.command))
     finally:
         check.steps("", 0, 0)
-    if result.ending is Ending.CANCELLED:
-        raise SandboxError("the run was interrupted")
-    shown = "".join(text for _, text in result.segments)
-    output = check.output_of(run_id) or shown
-    return CheckRun(
-        exit_code=result.exit_code,
-        duration_ms=result.duration_ms,
-        output_tail=output[-TAIL_CHARACTERS:],
-        timed_out=result.ending is Ending.TIMEOUT,
-        out_of_memory=result.ending is Ending.MEMORY,
-        tests=count_tests(output, known_runner(check.command)),
-        unusable=unusable(result.exit_code, output, known_runner(check.command)),
+    output = check.output_of(run_id) or "".join(text for _, text in result.segments)
+    tests = with_report(count_tests(output, runners), report)
+    return (
+        CheckRun(
+            exit_code=result.exit_code,
+            duration_ms=result.duration_ms,
+            output_tail=output[-TAIL_CHARACTERS:],
+            stopped=_stopped(result, check),
+            timed_out=result.ending is Ending.TIMEOUT,
+            tests=tests,
+            unusable=result.starved or unusable(result.exit_code, output, runners, tests) if result.exit_code else "",
+            silent=() if "||" in check.command or report else silent(output, runners),
+        ),
+        tree,
     )
+
+
+def _stopped(result: CommandResult, check: Check) -> str:
+    """What ended a run from outside, as a clause."""
+    return {
+        Ending.TIMEOUT: f"it was still running at its time limit of {check.timeout_seconds:g} s",
+        Ending.MEMORY: result.starved or "it ran out of memory",
+        Ending.FULL: "it wrote more than the private copy may grow",
+    }.get(result.ending, "" if result.exit_code is not None else "it was ended from outside")
 
 
 def changes_of(patch: FilePatch, sandbox: Sandbox) -> list[FileChange]:
@@ -152,85 +237,25 @@ def changes_of(patch: FilePatch, sandbox: Sandbox) -> list[FileChange]:
     return changes
 
 
-def _kind(sandbox: Sandbox, folder: str) -> FolderKind:
-    try:
-        entries = sandbox.list_dir(folder, 1, 0).entries
-    except ToolError:
-        return "missing"
-    is_package = any(entry.path == "__init__.py" and entry.kind is EntryKind.FILE for entry in entries)
-    return "package" if is_package else "plain"
+def _untouched(sandbox: Sandbox) -> Untouched:
+    """Looks at a fresh copy before the change is in it."""
 
+    def read(path: str) -> str | None:
+        try:
+            return sandbox.fetch(path).decode("utf-8", "replace")
+        except ToolError:
+            return None
 
-def _is_pipeline(command: str) -> bool:
-    from codeagent.approval.shell import nodes, tree
+    def kind_of(folder: str) -> FolderKind:
+        try:
+            entries = sandbox.list_dir(folder, 1, 0).entries
+        except ToolError:
+            return "missing"
+        is_package = any(entry.path == "__init__.py" and entry.kind is EntryKind.FILE for entry in entries)
+        return "package" if is_package else "plain"
 
-    return any(node.type == "pipeline" for node in nodes(tree(command.encode("utf-8", "replace"))))
-
-
-def _judge_baseline(run: CheckRun, runner: Runner | None) -> tuple[VerificationStatus | None, str]:
-    if run.timed_out:
-        return VerificationStatus.NOT_RUN, "it was still running at its time limit, before any change"
-    if run.out_of_memory:
-        return VerificationStatus.NOT_RUN, "it ran out of memory, before any change"
-    if run.tests is not None and run.tests.nothing:
-        return VerificationStatus.NOT_RUN, f"{run.tests.runner} executed no test, before any change"
-    if run.exit_code == 0:
-        if runner is not None and run.tests is None:
-            return VerificationStatus.NOT_RUN, f"{runner.name} ended without saying that it ran a test"
-        if run.tests is not None and run.tests.failed:
-            return (
-                VerificationStatus.NOT_RUN,
-                f"it hides its exit code: {run.tests.failed} tests failed, yet it exits 0",
-            )
-        return VerificationStatus.NOT_REPRODUCED, "the command already passes on the untouched repository"
-    return (VerificationStatus.NOT_RUN, run.unusable) if run.unusable else (None, "")
-
-
-def _judge(record: Verification, check: Check, baseline: Baseline, runs: Sequence[CheckRun]) -> Verification:
-    before = baseline.side.runs[-1] if baseline.side else None
-    faults = [_fault(run, known_runner(check.command), before) for run in runs]
-    passed = faults.count("")
-    record = replace(record, after=Side(tuple(runs), passed))
-    without = f" without the changes to {len(record.tests_modified)} guarded files" if record.tests_modified else ""
-    if 0 < passed < len(runs):
-        return replace(
-            record,
-            status=VerificationStatus.FLAKY,
-            reason=f"{passed} of {len(runs)} runs with the change passed{without}",
-        )
-    if baseline.status is VerificationStatus.NOT_REPRODUCED:
-        return replace(record, status=VerificationStatus.NOT_REPRODUCED, reason=baseline.reason)
-    if not passed:
-        return replace(record, status=VerificationStatus.FAILED, reason=f"{faults[-1]}{without}")
-    times = f" in {passed} of {len(runs)} runs" if len(runs) > 1 else ""
-    return replace(
-        record,
-        status=VerificationStatus.PASSED,
-        reason=f"it fails before the change and passes after it{times}{without}",
-    )
-
-
-def _fault(run: CheckRun, runner: Runner | None, before: CheckRun | None) -> str:
-    """Why a run with the change is no pass; empty when it is one."""
-    expected = runner.name if runner else (before.tests.runner if before and before.tests else "")
-    if run.timed_out:
-        return "it did not end within its time limit"
-    if run.out_of_memory:
-        return "it ran out of memory"
-    if run.exit_code != 0:
-        return run.unusable or f"it exited {run.exit_code} with the change"
-    if expected and run.tests is None:
-        return f"it exited 0, but {expected} did not print its summary"
-    if run.tests is not None and run.tests.nothing:
-        return "it exited 0, but no test was executed"
-    if run.tests is not None and run.tests.failed:
-        return f"it exited 0, but {run.tests.failed} tests failed"
-    was = before.tests.run if before and before.tests else None
-    now = run.tests.run if run.tests else None
-    if was is not None and now is not None and now < was:
-        return f"only {now} tests were executed, {was} before the change"
-    return ""
+    return Untouched(kind_of, read, installed_in(sandbox))
 
 
 def _sentence(error: Exception) -> str:
-    return str(getattr(error, "sentence", None) or error).rstrip(".")
+    return str(getattr(error, "sentence", None) or getattr(error, "message", None) or error).rstrip(".")

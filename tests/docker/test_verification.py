@@ -223,7 +223,7 @@ def test_a_check_that_does_not_end_is_not_run(checked: Callable[..., Verificatio
     record = checked("sleep 60", {"calc.py": RIGHT}, seconds=1)
     assert (record.status, record.reason) == (
         VerificationStatus.NOT_RUN,
-        "it was still running at its time limit, before any change",
+        "it was still running at its time limit of 1 s, before any change",
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from codeagent.patches import FilePatch
-from codeagent.verification.guard import FolderKind, guarded
+from codeagent.verification.guard import Untouched, guarded
+from codeagent.verification.shadowing import FolderKind
 
 
 def kind_of(folder: str) -> FolderKind:
@@ -14,7 +15,7 @@ def kind_of(folder: str) -> FolderKind:
 
 
 def touched(*patches: FilePatch, command: str = "pytest -q") -> list[str]:
-    return guarded(patches, command, kind_of)
+    return guarded(patches, command, Untouched(kind_of))
 
 
 def changed(path: str, mode: int = 0o100644) -> FilePatch:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from codeagent.verification.record import TestCount
-from codeagent.verification.runners import count_tests, known_runner, unusable
+from codeagent.verification.runners import count_tests, named_runners, silent, unusable
 
 
 def counted(command: str, output: str) -> TestCount | None:
-    return count_tests(output, known_runner(command))
+    return count_tests(output, named_runners(command))
 
 
 @pytest.mark.parametrize(
@@ -29,75 +30,129 @@ def counted(command: str, output: str) -> TestCount | None:
         ("go test ./...", "go test"),
         ("cargo test --quiet", "cargo test"),
         ("mvn -q test", "maven"),
+        ("./gradlew :app:test", "gradle"),
+        ("sh -c 'pytest -q'", "pytest"),
         ("make test", None),
         ("sh check.sh --pytest", None),
     ],
 )
 def test_a_runner_is_known_by_its_command(command: str, name: str | None) -> None:
-    runner = known_runner(command)
-    assert (runner.name if runner else None) == name
+    assert [runner.name for runner in named_runners(command)] == ([name] if name else [])
 
 
-@pytest.mark.parametrize(
-    ("command", "output", "expected"),
-    [
-        ("pytest", "== 1 failed, 2 passed, 1 skipped in 0.12s ==\n", TestCount("pytest", 3, 1, 1)),
-        ("pytest -q", "...\n3 passed in 0.01s\n", TestCount("pytest", 3, 0, 0)),
-        ("pytest", "\x1b[32m== \x1b[1m2 passed\x1b[0m in 0.01s ==\x1b[0m\n", TestCount("pytest", 2, 0, 0)),
-        ("pytest", "=== 2 passed in 75.10s (0:01:15) ===\n", TestCount("pytest", 2, 0, 0)),
-        ("pytest", "=== no tests ran in 0.00s ===\n", TestCount("pytest", 0, 0, 0, True)),
-        ("pytest", "=== 4 skipped in 0.02s ===\n", TestCount("pytest", 0, 0, 4, True)),
-        ("pytest", "=== 1 error in 0.02s ===\n", TestCount("pytest", 0, 1, 0, True)),
-        ("pytest", "all 3 passed, honestly\n", None),
-        (
-            "pytest a && pytest b",
-            "5 passed in 0.1s\nmore\n1 failed, 2 passed in 0.2s\n",
-            TestCount("pytest", 8, 1, 0),
-        ),
-        ("pytest", "== 1 passed, 1 xfailed in 0.1s ==\n", TestCount("pytest", 1, 0, 0)),
-        ("python -m unittest", "Ran 3 tests in 0.001s\n\nOK (skipped=1)\n", TestCount("unittest", 2, 0, 1)),
-        (
-            "python -m unittest",
-            "Ran 3 tests in 0.001s\n\nFAILED (failures=1, errors=1)\n",
-            TestCount("unittest", 3, 2, 0),
-        ),
-        ("python -m unittest", "Ran 0 tests in 0.000s\n\nOK\n", TestCount("unittest", 0, 0, 0, True)),
-        (
-            "python -m unittest a; python -m unittest b",
-            "Ran 3 tests in 0.1s\n\nOK\nRan 2 tests in 0.1s\n\nFAILED (failures=1)\n",
-            TestCount("unittest", 5, 1, 0),
-        ),
-        ("npx jest", "Tests:       1 failed, 2 passed, 3 total\n", TestCount("jest", 3, 1, 0)),
-        ("npx jest --passWithNoTests", "No tests found, exiting with code 0\n", TestCount("jest", 0, 0, 0, True)),
-        (
-            "npx vitest run",
-            " Test Files  1 passed (1)\n      Tests  1 failed | 2 passed (3)\n",
-            TestCount("vitest", 3, 1, 0),
-        ),
-        ("mocha", "  2 passing (5ms)\n  1 pending\n  1 failing\n", TestCount("mocha", 3, 1, 1)),
-        (
-            "node --test",
-            "# tests 3\n# suites 0\n# pass 2\n# fail 1\n# skipped 0\n",
-            TestCount("node --test", 3, 1, 0),
-        ),
-        ("node --test", "ℹ tests 1\nℹ pass 1\nℹ fail 0\nℹ skipped 0\n", TestCount("node --test", 1, 0, 0)),
-        ("go test ./...", "ok  \ta/b\t0.003s\n?   \ta/c\t[no test files]\n", TestCount("go test", None, 0, 0)),
-        ("go test -v", "=== RUN   TestA\n--- PASS: TestA (0.00s)\nok  \ta\t0.1s\n", TestCount("go test", 1, 0, 0)),
-        ("go test", "ok  \ta\t0.003s [no tests to run]\n", TestCount("go test", None, 0, 0, True)),
-        ("go test", "?   \ta/c\t[no test files]\n", TestCount("go test", 0, 0, 0, True)),
-        (
-            "cargo test",
-            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured;\n"
-            "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured;\n",
-            TestCount("cargo test", 6, 2, 1),
-        ),
-        ("mvn test", "[INFO] Tests run: 4, Failures: 1, Errors: 0, Skipped: 1\n", TestCount("maven", 3, 1, 1)),
-        ("make test", "Ran 2 tests in 0.1s\n\nOK\n", TestCount("unittest", 2, 0, 0)),
-        ("make test", "built.\n", None),
-    ],
-)
+# name, executed, failed, skipped, whether nothing ran, collected
+SUMMARIES: list[tuple[str, str, TestCount | None]] = [
+    ("pytest", "== 1 failed, 2 passed, 1 skipped in 0.12s ==\n", TestCount("pytest", 3, 1, 1, False, 4)),
+    ("pytest -q", "...\n3 passed in 0.01s\n", TestCount("pytest", 3, 0, 0, False, 3)),
+    ("pytest", "\x1b[32m== \x1b[1m2 passed\x1b[0m in 0.01s ==\x1b[0m\n", TestCount("pytest", 2, 0, 0, False, 2)),
+    ("pytest", "=== 2 passed in 75.10s (0:01:15) ===\n", TestCount("pytest", 2, 0, 0, False, 2)),
+    ("pytest", "=== no tests ran in 0.00s ===\n", TestCount("pytest", 0, 0, 0, True, 0)),
+    ("pytest", "=== 4 skipped in 0.02s ===\n", TestCount("pytest", 0, 0, 4, True, 4)),
+    ("pytest", "=== 1 passed, 3 deselected in 0.02s ===\n", TestCount("pytest", 1, 0, 0, False, 4)),
+    ("pytest", "=== 1 error in 0.02s ===\n", TestCount("pytest", 0, 1, 0, True, 0)),
+    ("pytest", "all 3 passed, honestly\n", None),
+    (
+        "pytest a && pytest b",
+        "5 passed in 0.1s\n1 failed, 2 passed in 0.2s\n",
+        TestCount("pytest", 8, 1, 0, False, 8),
+    ),
+    ("pytest", "== 1 passed, 1 xfailed in 0.1s ==\n", TestCount("pytest", 1, 0, 0, False, 2)),
+    ("python -m unittest", "Ran 3 tests in 0.001s\n\nOK (skipped=1)\n", TestCount("unittest", 2, 0, 1, False, 3)),
+    (
+        "python -m unittest",
+        "Ran 3 tests in 0.001s\n\nFAILED (failures=1, errors=1)\n",
+        TestCount("unittest", 3, 2, 0, False, 3),
+    ),
+    ("python -m unittest", "Ran 0 tests in 0.000s\n\nOK\n", TestCount("unittest", 0, 0, 0, True, 0)),
+    (
+        "python -m unittest a; python -m unittest b",
+        "Ran 3 tests in 0.1s\n\nOK\nRan 2 tests in 0.1s\n\nFAILED (failures=1)\n",
+        TestCount("unittest", 5, 1, 0, False, 5),
+    ),
+    (
+        "python -m unittest",
+        "ERROR: test_a (unittest.loader._FailedTest.test_a)\nRan 1 test in 0.1s\n\nFAILED (errors=1)\n",
+        TestCount("unittest", 0, 1, 0, True, 1),
+    ),
+    ("npx jest", "Tests:       1 failed, 2 passed, 3 total\n", TestCount("jest", 3, 1, 0, False, 3)),
+    ("npx jest", "Tests:       1 skipped, 2 passed, 3 total\n", TestCount("jest", 2, 0, 1, False, 3)),
+    ("npx jest --passWithNoTests", "No tests found, exiting with code 0\n", TestCount("jest", 0, 0, 0, True, 0)),
+    (
+        "npx vitest run",
+        " Test Files  1 passed (1)\n      Tests  1 failed | 2 passed (3)\n",
+        TestCount("vitest", 3, 1, 0, False, 3),
+    ),
+    ("mocha", "  2 passing (5ms)\n  1 pending\n  1 failing\n", TestCount("mocha", 3, 1, 1, False, 4)),
+    (
+        "node --test",
+        "# tests 3\n# suites 0\n# pass 2\n# fail 1\n# skipped 0\n",
+        TestCount("node --test", 3, 1, 0, False, 3),
+    ),
+    ("node --test", "ℹ tests 1\nℹ pass 1\nℹ fail 0\nℹ skipped 0\n", TestCount("node --test", 1, 0, 0, False, 1)),
+    ("go test ./...", "ok  \ta/b\t0.003s\n?   \ta/c\t[no test files]\n", TestCount("go test", None, 0, 0)),
+    (
+        "go test -v",
+        "=== RUN   TestA\n--- PASS: TestA (0.00s)\nok  \ta\t0.1s\n",
+        TestCount("go test", 1, 0, 0, False, 1),
+    ),
+    ("go test", "ok  \ta\t0.003s [no tests to run]\n", TestCount("go test", None, 0, 0, True)),
+    ("go test", "?   \ta/c\t[no test files]\n", TestCount("go test", 0, 0, 0, True, 0)),
+    ("go test", "FAIL\ta/b [build failed]\nFAIL\n", TestCount("go test", None, 1, 0, True)),
+    (
+        "cargo test",
+        "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured;\n"
+        "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured;\n",
+        TestCount("cargo test", 6, 2, 1, False, 7),
+    ),
+    (
+        "mvn test",
+        "[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 1, Time elapsed: 0.1 s <<< FAILURE! - in A\n"
+        "[INFO] Tests run: 4, Failures: 1, Errors: 0, Skipped: 1\n"
+        "[INFO] Tests run: 3, Failures: 0, Errors: 1, Skipped: 0\n",
+        TestCount("maven", 6, 2, 1, False, 7),
+    ),
+    ("./gradlew test", "4 tests completed, 1 failed\nBUILD FAILED in 3s\n", TestCount("gradle", 4, 1, 0, False, 4)),
+    ("./gradlew test", "BUILD SUCCESSFUL in 3s\n", TestCount("gradle", None)),
+    ("bats .", "1..3\nok 1 a\nnot ok 2 b\nok 3 c # skip later\n", TestCount("tap", 2, 1, 1, False, 3)),
+    (
+        "dotnet test",
+        "Failed!  - Failed:     1, Passed:     2, Skipped:     0, Total:     3\n",
+        TestCount("dotnet test", 3, 1, 0, False, 3),
+    ),
+    ("make test", "Ran 2 tests in 0.1s\n\nOK\n", TestCount("unittest", 2, 0, 0, False, 2)),
+    ("make test", "658 checks, 3 failed\nmake: *** [test] Error 1\n", TestCount("summary", 658, 3, 0, False, 658)),
+    ("make test", "7 examples, 0 failures, 1 pending\n", TestCount("summary", 7, 0, 0, False, 7)),
+    ("make test", "5 passed, 2 failed\n", TestCount("summary", 7, 2, 0, False, 7)),
+    ("make test", "All 12 tests passed\n", TestCount("summary", 12, 0, 0, False, 12)),
+    ("make test", "built.\n", None),
+    (
+        "node --test --test-reporter=junit",
+        '<testsuites><testsuite name="a">\n<testcase name="x"/><testcase name="y">'
+        '<failure>no</failure></testcase><testcase name="z"><skipped/></testcase>'
+        "<!-- <testcase> --></testsuite></testsuites>\n",
+        TestCount("JUnit XML", 2, 1, 1, False, 3),
+    ),
+]
+
+
+@pytest.mark.parametrize(("command", "output", "expected"), SUMMARIES, ids=[case[0] for case in SUMMARIES])
 def test_a_summary_is_counted(command: str, output: str, expected: TestCount | None) -> None:
     assert counted(command, output) == expected
+
+
+def test_two_runners_of_one_command_are_added_up_and_each_must_speak() -> None:
+    command = "pytest -q && npx jest"
+    both = "2 passed in 0.1s\nTests:       1 passed, 1 total\n"
+    assert counted(command, both) == TestCount("pytest, jest", 3, 0, 0, False, 3)
+    assert silent(both, named_runners(command)) == ()
+    assert silent("2 passed in 0.1s\n", named_runners(command)) == ("jest",)
+
+
+@pytest.mark.parametrize("line", ["1 a, " * 3_000_000, "y\n" * 8_000_000, "ok\n\n" * 4_000_000, "=" * 16_000_000])
+def test_a_flood_is_searched_quickly_and_its_end_counts(line: str) -> None:
+    began = time.monotonic()
+    assert counted("make test", f"{line}\n3 passed in 0.01s\n") == TestCount("pytest", 3, 0, 0, False, 3)
+    assert time.monotonic() - began < 4
 
 
 @pytest.mark.parametrize(
@@ -112,6 +167,22 @@ def test_a_summary_is_counted(command: str, output: str, expected: TestCount | N
             "the test runner pytest is not installed",
         ),
         (5, "", "pytest", "pytest exited 5, which is not a test failure"),
+        (
+            1,
+            "Traceback …\nModuleNotFoundError: No module named 'yaml'\n",
+            "python3 check.py",
+            "python found no module yaml",
+        ),
+        (1, "ModuleNotFoundError: No module named 'app.core'\n", "python3 check.py", ""),
+        (2, "sh: 1: Syntax error: Unterminated quoted string\n", "echo '", "the shell could not read the command"),
+        (
+            2,
+            "sh: 1: jest: not found\nmake: *** [Makefile:2: test] Error 127\n",
+            "make test",
+            "jest was not found in the image",
+        ),
+        (2, "sh: 1: git: not found\n3 failed\nmake: *** [Makefile:2: test] Error 1\n", "make test", ""),
+        (1, "1 failed in 0.1s\nE  No module named 'pytest'\n", "pytest", ""),
         (2, "make: *** No rule to make target 'tset'.  Stop.\n", "make tset", "make has no target tset"),
         (1, "1 failed in 0.1s\n", "pytest", ""),
         (2, "", "make test", ""),
@@ -124,7 +195,7 @@ def test_a_summary_is_counted(command: str, output: str, expected: TestCount | N
     ],
 )
 def test_a_run_that_says_nothing_has_a_reason(exit_code: int, output: str, command: str, reason: str) -> None:
-    assert unusable(exit_code, output, known_runner(command)) == reason
+    assert unusable(exit_code, output, named_runners(command), counted(command, output)) == reason
 
 
 def run(tmp_path: Path, source: str, *argv: str) -> TestCount | None:
@@ -135,12 +206,14 @@ def run(tmp_path: Path, source: str, *argv: str) -> TestCount | None:
 
 def test_the_real_pytest_is_counted(tmp_path: Path) -> None:
     source = "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\n@pytest.mark.skip\ndef test_c(): pass\n"
-    assert run(tmp_path, source, "-m", "pytest", "-q", "-p", "no:cacheprovider") == TestCount("pytest", 2, 1, 1)
+    assert run(tmp_path, source, "-m", "pytest", "-q", "-p", "no:cacheprovider") == TestCount(
+        "pytest", 2, 1, 1, False, 3
+    )
 
 
 def test_the_real_unittest_is_counted(tmp_path: Path) -> None:
     source = "import unittest\nclass T(unittest.TestCase):\n def test_a(self): pass\n def test_b(self): self.fail()\n"
-    assert run(tmp_path, source, "-m", "unittest") == TestCount("unittest", 2, 1, 0)
+    assert run(tmp_path, source, "-m", "unittest") == TestCount("unittest", 2, 1, 0, False, 2)
 
 
 def test_code_under_test_that_exits_0_leaves_no_summary(tmp_path: Path) -> None:

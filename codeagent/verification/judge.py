@@ -1,0 +1,63 @@
+"""From runs to a status: what a run before the change must be like, and what a run with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codeagent.verification.record import CheckRun, VerificationStatus
+from codeagent.verification.runners import Runner
+
+Judgement = tuple[VerificationStatus | None, str, str]
+"""Status (None: there is a fault to fix), reason, remedy."""
+
+PASSES_ALREADY = "the command already passes on the untouched repository"
+_SHOW_FAULT = "Give a command that fails because of the fault; `--force` starts the turn all the same."
+_IN_THE_IMAGE = (
+    "Name an image that has it with --image, or another command with --verify; no network is there to get it."
+)
+_TRY_IT = "Try the command with `codeagent sandbox shell`, which opens the same container."
+
+
+def judge_baseline(run: CheckRun, runners: Sequence[Runner]) -> Judgement:
+    """Whether the run on the untouched repository failed, and by running."""
+    not_run = VerificationStatus.NOT_RUN
+    if run.stopped:
+        remedy = "Raise --verify-time-limit, or name a narrower command." if run.timed_out else _TRY_IT
+        return not_run, f"{run.stopped}, before any change", remedy
+    if run.tests is not None and run.tests.nothing:
+        return not_run, f"{run.tests.runner} executed no test, before any change", "Select tests that exist and run."
+    if run.unusable:
+        missing = "not found" in run.unusable or "not installed" in run.unusable or "found no module" in run.unusable
+        return not_run, run.unusable, _IN_THE_IMAGE if missing else _TRY_IT
+    crashed = run.exit_code is not None and run.exit_code >= 128
+    if runners and run.tests is None and not crashed:
+        name = runners[0].name
+        remedy = f"Let {name} print its summary, and see that it comes as far as its tests."
+        return not_run, f"{name} ended without saying that it ran a test", remedy
+    if run.exit_code == 0:
+        if run.tests is not None and run.tests.failed:
+            reason = f"it hides its exit code: {run.tests.failed} tests failed, yet it exits 0"
+            return not_run, reason, "Give a command whose exit code is that of its tests."
+        return VerificationStatus.NOT_REPRODUCED, PASSES_ALREADY, _SHOW_FAULT
+    return None, "", ""
+
+
+def fault_of(run: CheckRun, expected: str, before: CheckRun | None) -> str:
+    """Why a run with the change is no pass; empty when it is one. `expected` is the runner that must tell its end."""
+    if run.stopped:
+        return run.stopped
+    if run.exit_code != 0:
+        return run.unusable or f"it exited {run.exit_code} with the change"
+    if expected and run.tests is None:
+        return f"it exited 0, but {expected} did not print its summary"
+    if run.silent:
+        return f"it exited 0, but {run.silent[0]} did not print its summary"
+    if run.tests is not None and run.tests.nothing:
+        return "it exited 0, but no test was executed"
+    if run.tests is not None and run.tests.failed:
+        return f"it exited 0, but {run.tests.failed} tests failed"
+    was = before.tests.run if before and before.tests else None
+    now = run.tests.run if run.tests else None
+    if was is not None and now is not None and now < was:
+        return f"only {now} tests were executed, {was} before the change"
+    return ""

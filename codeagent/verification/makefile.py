@@ -1,0 +1,92 @@
+"""The little of make that tells what a target's run loads: included files, and the recipes that it comes to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+_ASSIGNMENT = re.compile(r"^\s*(?:export\s+|override\s+)*([\w.-]+)\s*(\?|\+|:{1,3})?=\s*(.*)$")
+_INCLUDE = re.compile(r"^ *(?:-include|sinclude|include)\s+(.*)$")
+_RULE = re.compile(r"^([^\t#=][^=]*?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?$")
+_REFERENCE = re.compile(r"\$[({]([^(){}$]*)[)}]|\$(\w)|`[^`]*`")
+_DEEP = 8
+
+
+@dataclass
+class Makefile:
+    """What was read so far, from one file and those that it includes. Of a condition, all branches count."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+    prerequisites: dict[str, list[str]] = field(default_factory=dict)
+    recipes: dict[str, list[str]] = field(default_factory=dict)
+    first: str = ""
+
+    def read(self, text: str) -> list[str]:
+        """Takes a file's text; returns the names that it includes, unknown parts of them as `*`."""
+        included: list[str] = []
+        targets: list[str] = []
+        for line in text.replace("\\\n", " ").split("\n"):
+            if line.startswith("\t"):
+                for target in targets:
+                    self.recipes.setdefault(target, []).append(line.lstrip("\t @+-"))
+            elif match := _INCLUDE.match(line):
+                included += self.expanded(match[1].partition("#")[0]).split()
+            elif match := _ASSIGNMENT.match(line):
+                self._assign(match[1], match[2] or "", match[3].partition("#")[0].strip())
+            elif match := _RULE.match(line):
+                targets = self.expanded(match[1]).split()
+                self._rule(targets, self.expanded(match[2]).split(), match[3])
+        return included
+
+    def _assign(self, name: str, kind: str, value: str) -> None:
+        if kind == "+":
+            value = f"{self.variables.get(name, '')} {value}"
+        if kind != "?" or name not in self.variables:
+            self.variables[name] = value
+
+    def _rule(self, targets: Sequence[str], needed: Sequence[str], recipe: str | None) -> None:
+        self.first = self.first or next((target for target in targets if target[:1] != "."), "")
+        for target in targets:
+            self.prerequisites.setdefault(target, []).extend(needed)
+            if recipe:
+                self.recipes.setdefault(target, []).append(recipe.strip().lstrip("@+-"))
+
+    def run_by(self, targets: Sequence[str]) -> Iterator[str]:
+        """The shell lines of the recipes that making `targets` (none: the first) comes to, those of pattern rules
+        too, and of whatever is called to give a variable its value."""
+        waiting = list(targets) or [self.first]
+        waiting += [target for target in self.recipes if "%" in target or target == ".DEFAULT"]
+        seen: set[str] = set()
+        while waiting:
+            target = waiting.pop()
+            if target in seen:
+                continue
+            seen.add(target)
+            waiting += self.prerequisites.get(target, [])
+            for line in self.recipes.get(target, []):
+                yield self.expanded(line.replace("$$", "\0")).replace("\0", "$")
+        for value in self.variables.values():
+            for called in re.findall(r"\$\(shell\s+([^()]*)\)", value):
+                yield self.expanded(called)
+
+    def expanded(self, text: str) -> str:
+        """Text with its variables replaced; what is not known is `*`."""
+        for _ in range(_DEEP):
+            text, count = _REFERENCE.subn(self._value, text)
+            if not count:
+                break
+        return text
+
+    def _value(self, match: re.Match[str]) -> str:
+        name = match[1] or match[2] or ""
+        if name in self.variables:
+            return self.variables[name]
+        if name.startswith("wildcard "):
+            return name.removeprefix("wildcard ")
+        if name == "MAKE":
+            return "make"
+        if name in ("CURDIR", "PWD"):
+            return "."
+        replaced = re.search(r":[^=]*=(\S*)$", name)
+        return f"*{replaced[1].replace('%', '')}" if replaced else "*"

@@ -1,0 +1,274 @@
+"""Which files a verification command reaches before any code under test runs: those that decide what it checks.
+
+What the command itself names is followed into makefiles, the scripts of package.json and shell scripts, as far as
+their text tells. Nothing is executed, and what cannot be told from the text (a name that a program computes) is not
+found. `read(path)` gives a file of the untouched tree as text, None where there is none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from posixpath import basename, join, normpath
+
+from codeagent.verification.makefile import Makefile
+
+Read = Callable[[str], str | None]
+
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_SHELLS = frozenset("sh bash dash ash ksh zsh".split())
+_INTERPRETERS = _SHELLS | frozenset(
+    "python python2 python3 node nodejs deno bun ruby perl php tsx ts-node Rscript lua".split()
+)
+_PACKAGE_RUNNERS = frozenset("npm yarn pnpm bun".split())
+_DRIVERS = frozenset(
+    "check checks test tests testing verify validate lint ci run runner runall script scripts tool tools tooling "
+    "hack bin build make harness smoke spec specs task tasks e2e assert asserts qa t setup hooks preload".split()
+)
+_SOURCES = frozenset("src source lib libs app apps internal pkg cmd packages".split())
+_RUNNERS = frozenset("pytest py.test mocha jest vitest ava tape tap bats prove nose2 discover".split())
+_CONFIGURATIONS = (
+    *("package.json", "jest.config.js", "jest.config.ts", "jest.config.json", "jest.config.cjs", "jest.config.mjs"),
+    *("vitest.config.ts", "vitest.config.js", "vite.config.ts", "vite.config.js", ".mocharc.json", ".mocharc.js"),
+    *(".mocharc.cjs", ".mocharc.yml", ".mocharc.yaml", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"),
+    *("conftest.py", "tests/conftest.py", "test/conftest.py", ".rspec"),
+)
+_NAMED_FILE = re.compile(
+    r"(?:^|[\s\"'=,\[(>/])((?:[\w.-]+/)*[\w.-]+\.(?:[cm]?[jt]s|py|sh|rb|json))(?=[\s\"',\])]|$)", re.M
+)
+_PLUGINS = re.compile(r"pytest_plugins\s*=\s*([\[(]?[^\])\n]*)")
+_MOST_FILES = 60
+_MOST_CHARACTERS = 200_000
+
+
+def reached(command: str, read: Read) -> Callable[[str], bool]:
+    """Whether the command reaches a path."""
+    reach = Reach(read)
+    reach.name(command)
+    reach.follow(command, "")
+    reach.configure()
+    patterns = [name for name in reach.names if set(name) & set("*?[") and not set(name) <= set("*./")]
+    return lambda path: path in reach.names or any(fnmatchcase(path, pattern) for pattern in patterns)
+
+
+@dataclass
+class Reach:
+    """Names found so far, as paths and as patterns."""
+
+    read: Read
+    names: set[str] = field(default_factory=set)
+    _seen: set[tuple[str, str]] = field(default_factory=set)
+
+    def name(self, command: str) -> None:
+        """Takes every word of the user's own command line that may name a file, however it reaches it."""
+        words = shell_words(command)
+        folders = ["", *(after for word, after in pairwise(words) if word == "cd")]
+        names = {normpath(join(folder, name)) for word in words for name in _meanings(word) for folder in folders}
+        modules = {normpath(join(folder, name)) for name in _modules(words) for folder in folders}
+        names |= {path for name in modules for path in (f"{name}.py", f"{name}/__main__.py")}
+        names |= {f"{name}/__main__.py" for name in names if not name.endswith(".py")}
+        self.names |= names
+
+    def follow(self, script: str, folder: str) -> None:
+        """Follows what a shell script that runs in `folder` starts."""
+        if (script, folder) in self._seen or len(self._seen) >= _MOST_FILES:
+            return
+        self._seen.add((script, folder))
+        for words in _commands(script):
+            if words[0] == "cd" and len(words) > 1:
+                folder = normpath(join(folder, words[1]))
+            self._start(words, folder)
+
+    def _start(self, words: Sequence[str], folder: str) -> None:
+        for at, word in enumerate(words):
+            program, rest = basename(word), words[at + 1 :]
+            if program in ("make", "gmake"):
+                self._make(rest, folder)
+            elif program in _PACKAGE_RUNNERS or (program in ("node", "nodejs") and "--run" in rest):
+                self._package(rest, folder)
+            elif program in ("source", ".") and at == 0 and rest:
+                self._script(rest[0], folder, sourced=True)
+            elif re.sub(r"[\d.]+$", "", program) in _INTERPRETERS:
+                for operand in _operands(rest):
+                    self._script(operand, folder, shell=program in _SHELLS)
+            elif "/" in word and at == 0:
+                self._script(word, folder)
+            if program in _RUNNERS or word == "--test":
+                self._test_folders(rest, folder)
+
+    def _test_folders(self, words: Sequence[str], folder: str) -> None:
+        """Folders that a runner is given: all in them is tests, if they are named as the check's."""
+        for word in words:
+            path = None if word.startswith("-") else _path(word.rstrip("/"), folder)
+            if path is not None and drives(path) and "." not in basename(path):
+                self.names.add(f"{path}/*")
+
+    def _script(self, operand: str, folder: str, *, sourced: bool = False, shell: bool = False) -> None:
+        """A file that is run. One that is part of the program under test is not the check's."""
+        path = _path(operand, folder)
+        if path is None or not (sourced or path in self.names or drives(path)):
+            return
+        self.names.add(path)
+        text = self.read(path)
+        # A test may start the program under test: it is guarded itself, and not followed.
+        if text and (shell or sourced or re.match(r"#!.*\b(?:sh|bash|dash|ash)\b", text)):
+            self.follow(text, folder)
+
+    def _make(self, words: Sequence[str], folder: str) -> None:
+        given, targets, files = iter(words), [], []
+        for word in given:
+            if word in ("-C", "--directory"):
+                folder = normpath(join(folder, next(given, "")))
+            elif word in ("-f", "--file", "--makefile"):
+                files.append(next(given, ""))
+            elif match := re.match(r"(?:-C|--directory=)(.+)", word):
+                folder = normpath(join(folder, match[1]))
+            elif match := re.match(r"(?:-f|--file=|--makefile=)(.+)", word):
+                files.append(match[1])
+            elif not word.startswith("-") and "=" not in word:
+                targets.append(word)
+        makefile = Makefile()
+        self._include(makefile, files or _MAKEFILES, folder)
+        for line in makefile.run_by(targets):
+            self.follow(line, folder)
+
+    def _include(self, makefile: Makefile, names: Iterable[str], folder: str) -> None:
+        waiting = [path for name in names if (path := _path(name, folder)) is not None]
+        seen: set[str] = set()
+        while waiting and len(seen) < _MOST_FILES:
+            path = waiting.pop(0)
+            if path in seen:
+                continue
+            seen.add(path)
+            self.names.add(path)
+            if text := self.read(path):
+                found = makefile.read(text[:_MOST_CHARACTERS])
+                waiting += [path for name in found if (path := _path(name, folder)) is not None]
+
+    def configure(self) -> None:
+        """Takes what a runner's configuration names: files and plugins that it loads, and what it calls a test."""
+        for name in _CONFIGURATIONS:
+            if not (text := self.read(name)):
+                continue
+            text = text[:_MOST_CHARACTERS]
+            named = {path for word in _NAMED_FILE.findall(text) if (path := _path(word, "")) is not None}
+            self.names |= {path for path in named if drives(path)}
+            plugins = re.findall(r"(?:^|[\s\"'])-p[ =]?([\w.]+)", text)
+            plugins += [name for found in _PLUGINS.findall(text) for name in re.findall(r"[\"']([\w.]+)[\"']", found)]
+            for path in (name.replace(".", "/") for name in plugins):
+                self.names |= {f"{path}.py", f"{path}/__init__.py"}
+            for patterns in re.findall(r"python_files[\"']?\s*=\s*(\[[^\]]*\]|[^\n]*)", text):
+                self.names |= {place for each in re.findall(r"[\w*?./-]+", patterns) for place in (each, f"*/{each}")}
+
+    def _package(self, words: Sequence[str], folder: str) -> None:
+        text = self.read(join(folder, "package.json"))
+        try:
+            scripts = json.loads(text or "{}").get("scripts", {})
+        except (ValueError, AttributeError):
+            return
+        if not isinstance(scripts, dict):
+            return
+        for name in {*words, *({"test"} if {"t", "tst"} & {*words} else ())} & scripts.keys():
+            for each in (f"pre{name}", name, f"post{name}"):
+                if isinstance(line := scripts.get(each), str):
+                    self.follow(line, folder)
+
+
+def drives(path: str) -> bool:
+    """Whether a file that a check runs is named as part of the check, and not as the program under test."""
+    parts = path.lower().split("/")
+    if any(part in _SOURCES for part in parts[:-1]):
+        return False
+    return any(word in _DRIVERS for part in parts for word in re.split(r"[-_.]", part))
+
+
+def shell_words(command: str) -> list[str]:
+    """The words of a command line, those of a script within it (`sh -c '…'`) too."""
+    words = [word for words in _split(command) for word in words]
+    return words + [each for word in words if re.search(r"\s", word) for each in shell_words(word)]
+
+
+def _commands(script: str) -> Iterator[list[str]]:
+    """The words of each simple command of a script, one list a command; scripts within it are given, too."""
+    for words in _split(script):
+        # Assignments and the words that start another command come first.
+        while words and (re.match(r"\w+=", words[0]) or words[0] in _LEADING):
+            words = words[1:]
+        if words:
+            yield words
+        for word in words:
+            if re.search(r"\s", word):
+                yield from _commands(word)
+
+
+_LEADING = frozenset("{ } ! if then else elif do while until time exec command env nice timeout xargs".split())
+_ENDS = re.compile(r"[;&|()\n]+")
+
+
+def _split(script: str) -> Iterator[list[str]]:
+    text = re.sub(r"\\\n", " ", re.sub(r"\$\(pwd\)|`pwd`", "$PWD", script)).replace("`", " ; ")
+    text = re.sub(r"\$\(|<\(", " ; ", re.sub(r"(?m)(^|\s)#.*$", r"\1", text))
+    reader = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
+    reader.whitespace_split, reader.commenters = True, ""
+    try:
+        tokens = list(reader)
+    except ValueError:
+        tokens = text.split()
+    words: list[str] = []
+    for token in [*tokens, ";"]:
+        if _ENDS.fullmatch(token):
+            yield words
+            words = []
+        else:
+            words.append(token)
+
+
+def _meanings(word: str) -> Iterator[str]:
+    """What a word may mean as a path: itself, the value of an option, the file of a test's id."""
+    for part in (word, word.partition("=")[2], word.partition("::")[0]):
+        if (path := _path(part, "")) is not None:
+            yield path
+
+
+def _path(word: str, folder: str) -> str | None:
+    """A word as a path below the root, with `*` for what a variable gives; None for what lies elsewhere."""
+    name = re.sub(r"^(?:\$PWD|\$\{PWD\}|/workspace)/", "/workspace/", word)
+    rooted = name.startswith("/workspace/")
+    name = re.sub(r"\$\{[^}]*\}|\$\w+|\$[@*#?!-]", "*", name.removeprefix("/workspace/"))
+    if not name or (name.startswith("/") and not rooted) or set(name) <= set("*./"):
+        return None
+    path = normpath(name if rooted else join(folder, name))
+    return None if path.startswith("../") else path
+
+
+def _operands(words: Sequence[str]) -> list[str]:
+    """The files that an interpreter loads: those that options name, and the script (none with `-c` and the like)."""
+    found: list[str] = []
+    given = iter(words)
+    for word in given:
+        if word in ("-c", "-e", "-m", "--eval", "-p", "--print"):
+            break
+        if word in ("-r", "--require", "--import", "--loader"):
+            found.append(next(given, ""))
+        elif word in ("-W", "-X", "-I", "-o"):
+            next(given, "")
+        elif word.startswith(("--require=", "--import=", "--loader=")):
+            found.append(word.partition("=")[2])
+        elif not word.startswith("-"):
+            return [*found, word]
+    return found
+
+
+def _modules(words: Sequence[str]) -> Iterator[str]:
+    """Modules that the command names, as paths without their ending; a test's name may follow its module's."""
+    dotted = [after for word, after in pairwise(words) if word == "-m"]
+    if "unittest" in words:
+        dotted += [word for word in words if not word.startswith("-")]
+    for name in dotted:
+        parts = name.split(".")
+        yield from ("/".join(parts[:end]) for end in range(1, len(parts) + 1) if all(parts))

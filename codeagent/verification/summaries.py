@@ -1,0 +1,216 @@
+"""What test runners print at their end, one function a form: how many tests ran, and whether anything ran at all.
+
+Each takes text without escapes and returns None when the form is not in it. A form that stands there more than once
+(two runs in one command, one a package) is added up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from codeagent.verification.record import TestCount
+
+Count = Callable[[str], TestCount | None]
+
+
+def pytest(text: str) -> TestCount | None:
+    summary = r"^=* ?((?:\d+ [a-z]+(?:, )?)+|no tests ran) in [\d.]+s?(?: \([\d:]+\))? ?=*$"
+    if not (found := _lines(summary, text)):
+        return None
+    counts = _words(found)
+    # An expected failure is not counted as run: the code under test can turn itself into one.
+    run = counts["failed"] + counts["passed"] + counts["xpassed"]
+    failed = counts["failed"] + counts["error"] + counts["errors"]
+    collected = run + counts["skipped"] + counts["xfailed"] + counts["deselected"]
+    return TestCount("pytest", run, failed, counts["skipped"], run == 0, collected)
+
+
+def unittest(text: str) -> TestCount | None:
+    found = _lines(r"^Ran (\d+) tests? in [\d.]+s$\n+^(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", text)
+    if not found:
+        return None
+    ran = sum(int(number) for number, _ in found)
+    counts = Counter[str]()
+    for _, words in found:
+        counts.update({word.strip(): int(number) for word, number in re.findall(r"([a-z ]+)=(\d+)", words)})
+    # A module that cannot be imported is reported as a test, and none of its tests ran.
+    unloaded = len(_lines(r"^ERROR: \S+ \(unittest\.loader\._FailedTest\b", text))
+    run = ran - counts["skipped"] - unloaded
+    failed = counts["failures"] + counts["errors"] + counts["unexpected successes"]
+    return TestCount("unittest", run, failed, counts["skipped"], run <= 0, ran)
+
+
+def jest(text: str) -> TestCount | None:
+    found = _lines(r"^Tests: +(.*\b\d+ total)$", text)
+    if not found:
+        return _nothing("jest", text, r"^No tests found")
+    counts = _words(found)
+    run = counts["passed"] + counts["failed"]
+    return TestCount("jest", run, counts["failed"], counts["skipped"] + counts["todo"], run == 0, counts["total"])
+
+
+def vitest(text: str) -> TestCount | None:
+    found = _lines(r"^ *Tests +((?:\d+ [a-z]+(?: \| )?)+) \((\d+)\)$", text)
+    if not found:
+        return _nothing("vitest", text, r"^No test files found")
+    counts = _words(words for words, _ in found)
+    run = counts["passed"] + counts["failed"]
+    collected = sum(int(total) for _, total in found)
+    return TestCount("vitest", run, counts["failed"], counts["skipped"] + counts["todo"], run == 0, collected)
+
+
+def mocha(text: str) -> TestCount | None:
+    passing, failing, pending = (
+        [int(number) for number in _lines(rf"^ +(\d+) {word}(?: \([^)]*\))?$", text)]
+        for word in ("passing", "failing", "pending")
+    )
+    if not passing:
+        return None
+    run = sum(passing) + sum(failing)
+    return TestCount("mocha", run, sum(failing), sum(pending), run == 0, run + sum(pending))
+
+
+def node(text: str) -> TestCount | None:
+    counts = Counter[str]()
+    for name, number in _lines(r"^(?:#|ℹ) (tests|pass|fail|skipped|todo|cancelled) (\d+)$", text):
+        counts.update({name: int(number)})
+    if not {"tests", "pass", "fail"} <= counts.keys():
+        return None
+    run = counts["pass"] + counts["fail"] + counts["cancelled"]
+    failed = counts["fail"] + counts["cancelled"]
+    return TestCount("node --test", run, failed, counts["skipped"], run == 0, counts["tests"])
+
+
+def go(text: str) -> TestCount | None:
+    packages = _lines(r"^(ok|FAIL)[ \t]+(\S+)[ \t]+(?:[\d.]+s|\(cached\)|(\[[^\]\n]+\]))(.*)$", text)
+    if not packages:
+        return _nothing("go test", text, r"\[no test files\]$")
+    passed, failed, skipped = (len(_lines(rf"^ *--- {word}: ", text)) for word in ("PASS", "FAIL", "SKIP"))
+    verbose = passed > 0 or "=== RUN" in text
+    ran = any(not failure and "[no tests to run]" not in rest for _, _, failure, rest in packages)
+    run = passed + failed if verbose else None
+    broken = sum(failure in ("[build failed]", "[setup failed]") for _, _, failure, _ in packages)
+    return TestCount(
+        "go test", run, failed + broken, skipped, not ran or run == 0, None if run is None else run + skipped
+    )
+
+
+def cargo(text: str) -> TestCount | None:
+    results = _lines(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;", text)
+    if not results:
+        return None
+    passed, failed, ignored = (sum(int(result[at]) for result in results) for at in range(3))
+    run = passed + failed
+    return TestCount("cargo test", run, failed, ignored, run == 0, run + ignored)
+
+
+def surefire(text: str) -> TestCount | None:
+    # The lines of single classes end with their time; those of whole modules do not.
+    found = _lines(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)\s*$", text)
+    if not found:
+        return _nothing("maven", text, r"No tests (?:to run|were executed)")
+    collected, failures, errors, skipped = (sum(int(result[at]) for result in found) for at in range(4))
+    run = collected - skipped
+    return TestCount("maven", run, failures + errors, skipped, run <= 0, collected)
+
+
+def gradle(text: str) -> TestCount | None:
+    """Gradle counts only when tests fail; its reports tell the rest (see `reports`)."""
+    if not _lines(r"^(?:BUILD (?:SUCCESSFUL|FAILED) in|FAILURE: Build )", text):
+        return None
+    failing = _lines(r"^(\d+) tests? completed, (\d+) failed(?:, (\d+) skipped)?$", text)
+    if not failing:
+        return TestCount("gradle", None)
+    collected, failed, skipped = (sum(int(result[at] or 0) for result in failing) for at in range(3))
+    return TestCount("gradle", collected - skipped, failed, skipped, collected == skipped, collected)
+
+
+def junit(text: str) -> TestCount | None:
+    """The console of JUnit 5, or the text runner of JUnit 4."""
+    counts = Counter[str]()
+    for number, word in _lines(r"^\[ +(\d+) tests (found|started|successful|failed|skipped) +\]$", text):
+        counts.update({word: int(number)})
+    if "started" in counts:
+        run = counts["started"]
+        return TestCount("junit", run, counts["failed"], counts["skipped"], run == 0, counts["found"])
+    four = _lines(r"^(?:OK \((\d+) tests?\)|Tests run: (\d+), +Failures: (\d+))$", text)
+    if not four:
+        return None
+    run = sum(int(passed or ran) for passed, ran, _ in four)
+    return TestCount("junit", run, sum(int(failed or 0) for _, _, failed in four), 0, run == 0, run)
+
+
+def ctest(text: str) -> TestCount | None:
+    found = _lines(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)$", text)
+    if not found:
+        return _nothing("ctest", text, r"^No tests were found!!!$")
+    failed, run = (sum(int(result[at]) for result in found) for at in range(2))
+    return TestCount("ctest", run, failed, 0, run == 0, run)
+
+
+def dotnet(text: str) -> TestCount | None:
+    found = _lines(r"^\w+! +- Failed: +(\d+), Passed: +(\d+), Skipped: +(\d+), Total: +(\d+)", text)
+    if not found:
+        return None
+    failed, passed, skipped, total = (sum(int(result[at]) for result in found) for at in range(4))
+    return TestCount("dotnet test", failed + passed, failed, skipped, failed + passed == 0, total)
+
+
+def tap(text: str) -> TestCount | None:
+    """The Test Anything Protocol, version 13: a plan, and one line a test."""
+    if not (plans := _lines(r"^1\.\.(\d+)(?: .*)?$", text)):
+        return None
+    results = _lines(r"^(not )?ok\b(?: \d+)?(.*)$", text)
+    skipped = sum(bool(re.search(r"# *skip", rest, re.I)) for _, rest in results)
+    failed = sum(bool(wrong) and not re.search(r"# *todo", rest, re.I) for wrong, rest in results)
+    run = len(results) - skipped
+    return TestCount("tap", run, failed, skipped, run == 0, sum(map(int, plans)))
+
+
+def junit_xml(text: str) -> TestCount | None:
+    """A report in the form that JUnit's Ant task made common: one `testcase` element a test."""
+    if "<testsuite" not in text or "</testsuite" not in text:
+        return None
+    bare = re.sub(r"<!\[CDATA\[.*?\]\]>|<!--.*?-->", "", text, flags=re.DOTALL)
+    cases = len(re.findall(r"<testcase[\s>/]", bare))
+    wrong = len(re.findall(r"<testcase[\s>](?:(?!<testcase|</testcase).)*?<(?:failure|error)[\s>/]", bare, re.DOTALL))
+    skipped = len(re.findall(r"<skipped[\s>/]", bare))
+    return TestCount("JUnit XML", cases - skipped, wrong, skipped, cases - skipped <= 0, cases)
+
+
+_THINGS = r"(?:tests?|checks?|examples?|specs?|assertions?|cases?|scenarios?|runs)"
+
+
+def plain(text: str) -> TestCount | None:
+    """The sentences of runners without a form of their own: `12 checks, 1 failed`, `3 passed, 0 failed`."""
+    form = (
+        rf"^\W*(?:(\d+) {_THINGS}, (?:[^\n]{{0,60}}\W)?(\d+) (?:failed|failures?|errors?)\b"
+        rf"|(\d+) (?:{_THINGS} )?passed,? (?:and )?(\d+) (?:{_THINGS} )?failed\b"
+        rf"|(?:[Aa]ll )?(\d+) {_THINGS} (?:passed|succeeded|ok)\b)"
+    )
+    if not (found := _lines(form, text)):
+        return None
+    run = sum(int(ran or all_ or 0) + int(passed or 0) + int(failed or 0) for ran, _, passed, failed, all_ in found)
+    return TestCount("summary", run, sum(int(one or other or 0) for _, one, _, other, _ in found), 0, run == 0, run)
+
+
+def _lines(pattern: str, text: str) -> list[Any]:
+    """Every match: its groups, as `re.findall` gives them (one as a text, several as a tuple)."""
+    return re.findall(pattern, text, re.MULTILINE)
+
+
+def _words(summaries: Iterable[object]) -> Counter[str]:
+    """`3 failed, 2 passed` as a count of words, added up."""
+    counts = Counter[str]()
+    for summary in summaries:
+        for number, word in re.findall(r"(\d+) ([a-z]+)", str(summary)):
+            counts[word] += int(number)
+    return counts
+
+
+def _nothing(name: str, text: str, pattern: str) -> TestCount | None:
+    """A runner's own word that it found no test."""
+    return TestCount(name, 0, 0, 0, True, 0) if _lines(pattern, text) else None

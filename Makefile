@@ -13,14 +13,11 @@ lint: .venv/installed
 
 ## check: everything that is fast and needs neither a container engine nor Debian packages
 check: lint
-	$(BIN)/pytest -m "not docker and not slow and not browser and not shells"
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not docker and not slow and not browser and not shells"
 
-## test: everything, against real containers (`codeagent sandbox build --install` brings an engine)
-##
-## What fails is run once more by itself: some tests measure seconds on a machine that does other things. A test
-## that fails twice fails the run, and both runs are shown.
-test: lint
-	$(BIN)/pytest || $(BIN)/pytest --last-failed --last-failed-no-failures none
+## test: everything, against real containers; installs what is missing where it may
+test:
+	tests/run
 
 ## bench: what performance is claimed by, side by side with `docker exec`
 bench: .venv/installed

@@ -1,7 +1,10 @@
 """What tests against a real engine share. Whatever asks for `engine` or lies in tests/docker is marked `docker`.
 
 The engine is the one that codeagent itself would find (DOCKER_HOST first). Nothing is skipped when there is none: the
-tests fail, and `.ci/run` starts one.
+tests fail, and `tests/run` starts one.
+
+Several processes, and several people, may test on one engine at the same time: what a test makes there has a name
+that is used once, what it counts is its own, and nothing of it is left.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -28,6 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "engine" in getattr(item, "fixturenames", ()) or item.path.is_relative_to(DOCKER_TESTS):
             item.add_marker("docker")
+    # What takes longest begins first, so that the processes which share the work end at about the same time.
+    items.sort(key=lambda item: not item.path.is_relative_to(DOCKER_TESTS))
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -58,8 +65,33 @@ def toolbox(engine: Engine, image: str) -> Toolbox:
     return toolboxes.ensure(engine, silent)
 
 
-@pytest.fixture(scope="session")
-def busybox_image(engine: Engine) -> str:
+@contextmanager
+def own_image(engine: Engine, what: str) -> Iterator[str]:
+    """A name for an image of this process's; the image goes away with it."""
+    name = f"codeagent-test-{what}:{uuid4().hex[:12]}"
+    try:
+        yield name
+    finally:
+        if engine.client.images.list(name):
+            engine.client.api.remove_image(name, force=True)
+
+
+def build_image(engine: Engine, name: str, recipe: str) -> None:
+    """Builds without network from a Dockerfile that needs no other file."""
+    for line in engine.client.api.build(
+        fileobj=images.context({"Dockerfile": recipe.encode()}),
+        custom_context=True,
+        tag=name,
+        labels={TEST_LABEL: "1"},
+        network_mode="none",
+        rm=True,
+        forcerm=True,
+        decode=True,
+    ):
+        assert "error" not in line, line
+
+
+def import_busybox(engine: Engine, name: str, *changes: str) -> None:
     """An image that holds nothing but busybox and links to it."""
     program = shutil.which("busybox")
     assert program, "the tests need the package busybox-static"
@@ -72,30 +104,28 @@ def busybox_image(engine: Engine) -> str:
                 link = tarfile.TarInfo(f"bin/{applet}")
                 link.type, link.linkname = tarfile.SYMTYPE, "busybox"
                 tar.addfile(link)
-    name = "codeagent-test-busybox"
+    repository, _, tag = name.rpartition(":")
     engine.client.api.import_image_from_data(
-        archive.getvalue(), repository=name, tag="latest", changes=[f"LABEL {TEST_LABEL}=1", "ENV PATH=/bin"]
+        archive.getvalue(), repository=repository, tag=tag, changes=["ENV PATH=/bin", *changes]
     )
-    return f"{name}:latest"
 
 
 @pytest.fixture(scope="session")
-def broken_python_image(engine: Engine, image: str) -> str:
+def busybox_image(engine: Engine) -> Iterator[str]:
+    with own_image(engine, "busybox") as name:
+        import_busybox(engine, name, f"LABEL {TEST_LABEL}=1")
+        yield name
+
+
+@pytest.fixture(scope="session")
+def broken_python_image(engine: Engine, image: str) -> Iterator[str]:
     """The default image, but with a `python3` that does nothing but fail, and settings that would break ours."""
-    recipe = (
-        f"FROM {image}\n"
-        "RUN cd /usr/bin && rm python3* && printf '#!/bin/sh\\nexit 42\\n' > python3 && chmod +x python3\n"
-        "ENV PYTHONHOME=/nowhere PYTHONPATH=/nowhere LD_LIBRARY_PATH=/nowhere\n"
-    )
-    name = "codeagent-test-broken-python:latest"
-    for line in engine.client.api.build(
-        fileobj=images.context({"Dockerfile": recipe.encode()}),
-        custom_context=True,
-        tag=name,
-        labels={TEST_LABEL: "1"},
-        network_mode="none",
-        rm=True,
-        decode=True,
-    ):
-        assert "error" not in line, line
-    return name
+    with own_image(engine, "broken-python") as name:
+        build_image(
+            engine,
+            name,
+            f"FROM {image}\n"
+            "RUN cd /usr/bin && rm python3* && printf '#!/bin/sh\\nexit 42\\n' > python3 && chmod +x python3\n"
+            "ENV PYTHONHOME=/nowhere PYTHONPATH=/nowhere LD_LIBRARY_PATH=/nowhere\n",
+        )
+        yield name

@@ -90,5 +90,10 @@ def test_the_guide_names_every_command_of_chat() -> None:
         assert f"| `{name}" in guide
 
 
+def test_continuous_integration_runs_the_readmes_command_for_the_tests() -> None:
+    _, tests, *_ = blocks((ROOT / "README.md").read_text(encoding="utf-8"), "sh")
+    assert (ROOT / ".ci/run").read_text(encoding="utf-8").endswith(f"\nexec {tests}")
+
+
 def test_the_page_for_whoever_works_here_stays_short() -> None:
     assert len((ROOT / "AGENTS.md").read_text(encoding="utf-8").splitlines()) <= 120

@@ -11,7 +11,9 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -21,8 +23,10 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.hardening import Plan, options
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
 from codeagent.sandbox.seam import Ending
+from codeagent.sandbox.toolbox import Toolbox
 from codeagent.settings import SandboxSettings
-from tests.docker.conftest import Open, Opened, text
+from tests.conftest import build_image, own_image
+from tests.docker.conftest import Open, Opened, opening, text
 
 # Any image
 
@@ -51,26 +55,15 @@ def test_an_image_whose_own_python_is_broken(open_one: Open, broken_python_image
 
 
 def test_the_images_own_volumes_and_health_checks_are_no_way_around_the_limits(
-    open_one: Open, engine: Engine
+    engine: Engine, toolbox: Toolbox, image: str, small_repo: Path, tmp_path: Path
 ) -> None:
-    name = build(engine, "FROM codeagent-sandbox\nVOLUME /data\nHEALTHCHECK --interval=1s CMD touch /tmp/checked\n")
-    opened = open_one(image=name)
-    assert int(opened.output("df --output=size /data | tail -1")) == 16 * 1024
-    time.sleep(1.5)
-    assert opened.run("test -e /tmp/checked").exit_code == 1
-
-
-def build(engine: Engine, recipe: str) -> str:
-    from codeagent.sandbox import image
-
-    recipe = recipe.replace("FROM codeagent-sandbox\n", f"FROM {image.default_reference()}\n")
-    name = "codeagent-test-volume:latest"
-    context = image.context({"Dockerfile": recipe.encode()})
-    for line in engine.client.api.build(
-        fileobj=context, custom_context=True, tag=name, network_mode="none", rm=True, decode=True
-    ):
-        assert "error" not in line, line
-    return name
+    recipe = f"FROM {image}\nVOLUME /data\nHEALTHCHECK --interval=1s CMD touch /tmp/checked\n"
+    with own_image(engine, "volume") as name:
+        build_image(engine, name, recipe)
+        with opening(engine, toolbox, small_repo, tmp_path, name, SandboxSettings()) as opened:
+            assert int(opened.output("df --output=size /data | tail -1")) == 16 * 1024
+            (identity,) = opened.containers()
+            assert "Health" not in engine.client.api.inspect_container(identity)["State"]
 
 
 # The running container is what the options say
@@ -287,7 +280,7 @@ sandbox.run(Command("b", "trap '' TERM HUP; setsid sleep 600 & sleep 600", timeo
 def test_when_the_program_dies_its_containers_go_and_its_volumes_at_the_next_start(
     engine: Engine, small_repo: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    session = f"test-dying-{number}"
+    session = f"test-dying-{uuid4().hex[:12]}"
     dying = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SESSION), str(small_repo), session, str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -309,19 +302,16 @@ def test_when_the_program_dies_its_containers_go_and_its_volumes_at_the_next_sta
 
 
 def test_only_what_has_no_living_owner_is_removed(engine: Engine) -> None:
+    """On a machine of the test's own, so that no other program that starts meanwhile removes anything of it."""
     api = engine.client.api
-    here = Owner.current()
-    labels = {
-        "living": here.label(),
-        "gone": Owner(here.machine, here.boot, here.namespace, 999_999_999, "1").label(),
-        "elsewhere": Owner("another", "x", "y", 999_999_999, "1").label(),
-    }
-    names = {name: f"codeagent-test-orphan-{name}" for name in labels}
+    here = replace(Owner.current(), machine=uuid4().hex[:16])
+    gone = replace(here, pid=999_999_999, started="1")
+    labels = {"living": here.label(), "gone": gone.label(), "elsewhere": replace(gone, machine="another").label()}
+    names = {name: f"codeagent-test-orphan-{here.machine}-{name}" for name in labels}
     for name, label in labels.items():
         api.create_volume(names[name], labels={SESSION_LABEL: "test-orphans", OWNER_LABEL: label})
     try:
-        removed = reap_orphans(engine)
-        assert [name for name in names if names[name] in removed] == ["gone"]
+        assert reap_orphans(engine, here) == [names["gone"]]
     finally:
         for name in ("living", "elsewhere"):
             api.remove_volume(names[name])

@@ -23,6 +23,7 @@ from codeagent.errors import SandboxError
 from codeagent.paths import cache_dir
 from codeagent.sandbox import debian
 from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.owner import Owner
 from codeagent.sandbox.seam import Steps
 
 DEFAULT = "codeagent-sandbox"
@@ -153,10 +154,11 @@ def _build(engine: Engine, steps: Steps, lock: int) -> None:
             missing.remedy,
         )
     script = sandbox_folder() / "build"
-    with engine.patience(BUILD_SECONDS), debian.root_archive(script, cache_dir() / "image", steps, lock) as archive:
-        image_id = _import(engine, archive)
-    # Only now is it known that the archive was whole.
-    engine.client.api.tag(image_id, DEFAULT, content_hash(sandbox_folder()), force=True)
+    with engine.patience(BUILD_SECONDS), unfinished(engine, DEFAULT) as name:
+        with debian.root_archive(script, cache_dir() / "image", steps, lock) as archive:
+            _import(engine, archive, name)
+        # Only now is it known that the archive was whole.
+        engine.client.api.tag(name, DEFAULT, content_hash(sandbox_folder()), force=True)
     _tag_latest(engine)
 
 
@@ -196,8 +198,25 @@ def _build_network(engine: Engine) -> str | None:
     return None if has_bridge else "host"
 
 
-def _import(engine: Engine, archive: Any) -> str:
-    """The id of the image that the engine made of a file system's tar archive."""
+@contextlib.contextmanager
+def unfinished(engine: Engine, repository: str) -> Iterator[str]:
+    """A name for an image that is being made, taken away at the end, with the image unless it got another name.
+
+    It says who makes the image, so that what a killed process leaves can be told from what is being made.
+    """
+    import docker.errors
+    import requests
+
+    name = f"{repository}:{Owner.current().tag()}"
+    try:
+        yield name
+    finally:
+        with contextlib.suppress(docker.errors.APIError, requests.RequestException):
+            engine.client.api.remove_image(name)
+
+
+def _import(engine: Engine, archive: Any, name: str) -> None:
+    """Has the engine make an image of that name from a file system's tar archive."""
     import docker.errors
 
     changes = [
@@ -206,7 +225,8 @@ def _import(engine: Engine, archive: Any) -> str:
         'CMD ["/bin/sh"]',
     ]
     try:
-        answer = engine.client.api.import_image_from_stream(archive, changes=changes)
+        repository, _, tag = name.partition(":")
+        answer = engine.client.api.import_image_from_stream(archive, repository=repository, tag=tag, changes=changes)
     except docker.errors.APIError as error:
         raise _refused(error.explanation or error) from error
     for line in answer.splitlines():
@@ -214,7 +234,7 @@ def _import(engine: Engine, archive: Any) -> str:
         if "error" in said:
             raise _refused(said["error"])
         if str(said.get("status", "")).startswith("sha256:"):
-            return str(said["status"])
+            return
     raise _refused("it named no image")
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from codeagent.errors import SandboxError
 from codeagent.sandbox import image, toolbox
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner, is_gone
+from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner, is_gone, label_of
 
 DISK_USAGE_SECONDS = 300
 
@@ -35,15 +37,33 @@ class Holding:
     needless: bool
 
 
-def holdings(engine: Engine) -> list[Holding]:
-    """Everything with a label of codeagent's, in the order in which it can be removed."""
-    with engine.patience(DISK_USAGE_SECONDS):
-        usage = engine.client.df()
-    here = Owner.current()
+def holdings(engine: Engine, here: Owner | None = None) -> list[Holding]:
+    """Everything with a label of codeagent's, in the order in which it can be removed. `here` is who asks."""
+    usage = _usage(engine)
+    here = here or Owner.current()
     containers = [_container(entry, here) for entry in _labelled(usage.get("Containers"))]
     volumes = [_volume(entry, here) for entry in _labelled(usage.get("Volumes"))]
-    images = [_image(entry, name) for entry in _labelled(usage.get("Images")) if (name := _image_name(entry))]
+    images = [_image(entry, name, here) for entry in _labelled(usage.get("Images")) if (name := _image_name(entry))]
     return [*containers, *volumes, *images]
+
+
+def _usage(engine: Engine) -> dict[str, Any]:
+    """What the engine says about its disk. It counts for one asker at a time and refuses others meanwhile."""
+    import docker.errors
+
+    deadline = time.monotonic() + DISK_USAGE_SECONDS
+    with engine.patience(DISK_USAGE_SECONDS):
+        while True:
+            try:
+                usage: dict[str, Any] = engine.client.df()
+                return usage
+            except docker.errors.APIError as error:
+                if "already running" not in str(error.explanation) or time.monotonic() > deadline:
+                    raise SandboxError(
+                        f"The engine does not say what it holds: {' '.join(str(error.explanation or error).split())}",
+                        "Try again; `docker system df` asks the engine the same.",
+                    ) from error
+            time.sleep(0.2)
 
 
 def remove(engine: Engine, holding: Holding) -> str | None:
@@ -93,13 +113,18 @@ def _volume(entry: dict[str, Any], here: Owner) -> Holding:
 
 
 def _image_name(entry: dict[str, Any]) -> str | None:
-    """The name that codeagent gave it. An image that a user made from ours has our labels, but a name of its own."""
+    """The name that codeagent gave it, its id for a part of a toolbox that was never finished.
+
+    An image that a user made from ours has our labels, but a name of its own.
+    """
     ours = (f"{image.DEFAULT}:", f"{toolbox.NAME}:")
-    names = [tag for tag in entry.get("RepoTags") or () if tag.startswith(ours)]
-    return min(names, key=lambda name: name.endswith(":latest"), default=None)
+    tags = [tag for tag in entry.get("RepoTags") or () if tag != "<none>:<none>"]
+    if not tags and toolbox.LABEL in entry["Labels"]:
+        return str(entry["Id"]).removeprefix("sha256:")[:12]
+    return min((tag for tag in tags if tag.startswith(ours)), key=lambda tag: tag.endswith(":latest"), default=None)
 
 
-def _image(entry: dict[str, Any], name: str) -> Holding:
+def _image(entry: dict[str, Any], name: str, here: Owner) -> Holding:
     labels = entry["Labels"]
     size = int(entry.get("Size") or 0)
     what = "the default image"
@@ -107,9 +132,15 @@ def _image(entry: dict[str, Any], name: str) -> Holding:
         what = "the toolbox"
         # It stands on the default image and shares that. -1 is for unknown.
         size -= max(int(entry.get("SharedSize") or 0), 0)
-    owner = what if _current(labels) else f"{what} of another version"
-    needless = not _current(labels) and int(entry.get("Containers") or 0) <= 0
-    return Holding(Kind.IMAGE, name, name, size, owner, needless)
+    if ":" not in name:
+        state, needless = " unfinished", time.time() - int(entry["Created"]) > image.BUILD_SECONDS
+    elif maker := label_of(name.partition(":")[2]):
+        state, needless = " unfinished", is_gone(maker, here)
+    else:
+        needless = not _current(labels)
+        state = " of another version" if needless else ""
+    unused = int(entry.get("Containers") or 0) <= 0
+    return Holding(Kind.IMAGE, name, name, size, what + state, needless and unused)
 
 
 def _current(labels: dict[str, str]) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 SESSION_LABEL = "codeagent.session"
 ROLE_LABEL = "codeagent.role"
 OWNER_LABEL = "codeagent.owner"
+UNFINISHED = "unfinished_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,15 @@ class Owner:
 
     def label(self) -> str:
         return "/".join((self.machine, self.boot, self.namespace, str(self.pid), self.started))
+
+    def tag(self) -> str:
+        """For an image that is not finished: the label in characters that an image's tag may have."""
+        return UNFINISHED + self.label().replace("/", "_")
+
+
+def label_of(tag: str) -> str | None:
+    """The owner's label that such a tag holds, None for any other tag."""
+    return tag.removeprefix(UNFINISHED).replace("_", "/") if tag.startswith(UNFINISHED) else None
 
 
 def is_gone(label: str, here: Owner) -> bool:

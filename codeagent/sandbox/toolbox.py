@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import re
 import time
 from dataclasses import dataclass
 
@@ -22,7 +21,6 @@ NAME = "codeagent-toolbox"
 TARGET = "/codeagent"
 LABEL = "codeagent.toolbox"
 FILL_SECONDS = 120
-_BUILT = re.compile(r"^Successfully built (\w+)", re.MULTILINE)
 _CONFLICT = 409
 
 
@@ -63,13 +61,6 @@ def content_hash() -> str:
     return digest.hexdigest()[:12]
 
 
-def outdated(engine: Engine) -> list[str]:
-    """Volumes of other versions that no container uses."""
-    current = f"{NAME}-{content_hash()}"
-    unused = engine.client.api.volumes(filters={"label": LABEL, "dangling": True})["Volumes"] or []
-    return sorted(volume["Name"] for volume in unused if volume["Name"] != current)
-
-
 def _inputs() -> dict[str, bytes]:
     """The build context: names as the Dockerfile has them, and contents."""
     folder = image.sandbox_folder()
@@ -96,20 +87,22 @@ def _make(engine: Engine, base: image.Image, digest: str) -> None:
     import docker.errors
 
     try:
-        image_id = _build(engine, base, digest)
-        _fill(engine, image_id, digest)
-        engine.client.api.tag(image_id, NAME, digest, force=True)
+        with image.unfinished(engine, NAME) as name:
+            _build(engine, base, digest, name)
+            _fill(engine, name, digest)
+            if not _ready(engine, digest):
+                engine.client.api.tag(name, NAME, digest, force=True)
     except docker.errors.APIError as error:
         raise _failed(error.explanation or str(error)) from error
 
 
-def _build(engine: Engine, base: image.Image, digest: str) -> str:
-    """The id of the built image, which has no name yet."""
-    said = built = ""
+def _build(engine: Engine, base: image.Image, digest: str, name: str) -> None:
+    said = ""
     with engine.patience(image.BUILD_SECONDS):
         for line in engine.client.api.build(
             fileobj=image.context(_inputs()),
             custom_context=True,
+            tag=name,
             buildargs={"SANDBOX_IMAGE": base.reference},
             labels={LABEL: digest},
             network_mode="none",
@@ -120,14 +113,9 @@ def _build(engine: Engine, base: image.Image, digest: str) -> str:
             if "error" in line:
                 raise _failed(f"{line['error']} {said}")
             said = line.get("stream", "").strip() or said
-            if found := _BUILT.search(line.get("stream", "")):
-                built = found[1]
-    if not built:
-        raise _failed(f"the engine names no image: {said}")
-    return built
 
 
-def _fill(engine: Engine, image_id: str, digest: str) -> None:
+def _fill(engine: Engine, name: str, digest: str) -> None:
     """Creating a container with an empty volume makes the engine copy what the image has at that path.
 
     The container's name is taken once on an engine, for as long as the copying lasts. Whoever comes second waits for
@@ -143,7 +131,7 @@ def _fill(engine: Engine, image_id: str, digest: str) -> None:
         api.remove_volume(volume)
     try:
         api.create_container(
-            image_id,
+            name,
             command=["true"],
             name=f"{volume}-filling",
             labels={LABEL: digest},

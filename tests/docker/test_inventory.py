@@ -1,20 +1,29 @@
-"""What `codeagent sandbox` says and removes, on a real engine."""
+"""What `codeagent sandbox` says and removes, on a real engine.
+
+Programs that start meanwhile remove what has no living owner. So the owners here are of a machine that is this test's
+alone, and the command, which knows its own machine only, is tried on what no start removes.
+"""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
+from uuid import uuid4
 
+import docker.errors
 import pytest
 
+from codeagent.sandbox import image as images
+from codeagent.sandbox import toolbox as toolboxes
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.inventory import Holding, Kind, holdings, remove
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
 from codeagent.sandbox.toolbox import Toolbox
-from tests.conftest import TEST_LABEL
+from tests.conftest import TEST_LABEL, import_busybox
 
 
 def codeagent(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -22,33 +31,63 @@ def codeagent(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=60)
 
 
+MACHINE = uuid4().hex[:16]
+LIVING = replace(Owner.current(), machine=MACHINE)
+
+
 def dead() -> Owner:
     process = subprocess.Popen(["true"])
     process.wait()
-    return replace(Owner.current(), pid=process.pid, started="1")
+    return replace(LIVING, pid=process.pid, started="1")
 
 
 @pytest.fixture
 def left_over(engine: Engine) -> Iterator[str]:
-    yield from volume(engine, "codeagent-test-left-over", dead())
+    yield from volume(engine, "left-over", dead())
 
 
 @pytest.fixture
 def in_use(engine: Engine) -> Iterator[str]:
-    yield from volume(engine, "codeagent-test-in-use", Owner.current())
+    yield from volume(engine, "in-use", LIVING)
 
 
 @pytest.fixture
 def elsewhere(engine: Engine) -> Iterator[str]:
-    yield from volume(engine, "codeagent-test-elsewhere", replace(dead(), machine="another machine"))
+    yield from volume(engine, "elsewhere", replace(dead(), machine="another machine"))
 
 
-def volume(engine: Engine, name: str, owner: Owner) -> Iterator[str]:
+def volume(engine: Engine, what: str, owner: Owner) -> Iterator[str]:
+    name = f"codeagent-test-{what}-{MACHINE}"
     labels = {SESSION_LABEL: name, OWNER_LABEL: owner.label(), ROLE_LABEL: "copy", TEST_LABEL: "1"}
-    created = engine.client.volumes.create(name, labels=labels)
+    engine.client.volumes.create(name, labels=labels)
     yield name
-    if any(one.name == name for one in engine.client.volumes.list()):
-        created.remove()
+    with suppress(docker.errors.NotFound):
+        engine.client.api.remove_volume(name, force=True)
+
+
+@pytest.fixture
+def old_volume(engine: Engine) -> Iterator[str]:
+    """A toolbox of another version."""
+    name = f"codeagent-toolbox-test-{MACHINE}"
+    engine.client.volumes.create(name, labels={toolboxes.LABEL: "000000000000"})
+    yield name
+    engine.client.api.remove_volume(name, force=True)
+
+
+@pytest.fixture
+def imported(engine: Engine) -> Iterator[Callable[[str, str], str]]:
+    """Makes small images with a label: `imported(name, label)`."""
+    names = []
+
+    def make(name: str, label: str) -> str:
+        import_busybox(engine, name, f"LABEL {label}")
+        names.append(name)
+        return name
+
+    yield make
+    for name in names:
+        if engine.client.images.list(name):
+            engine.client.api.remove_image(name, force=True)
 
 
 def named(held: list[Holding], *names: str) -> list[Holding]:
@@ -58,7 +97,7 @@ def named(held: list[Holding], *names: str) -> list[Holding]:
 def test_only_what_has_provably_no_owner_is_needless(
     engine: Engine, left_over: str, in_use: str, elsewhere: str
 ) -> None:
-    assert named(holdings(engine), left_over, in_use, elsewhere) == [
+    assert named(holdings(engine, LIVING), left_over, in_use, elsewhere) == [
         Holding(Kind.VOLUME, left_over, left_over, 0, f"session {left_over}, copy (ended)", needless=True),
         Holding(Kind.VOLUME, in_use, in_use, 0, f"session {in_use}, copy", needless=False),
         Holding(Kind.VOLUME, elsewhere, elsewhere, 0, f"session {elsewhere}, copy", needless=False),
@@ -66,26 +105,27 @@ def test_only_what_has_provably_no_owner_is_needless(
 
 
 def test_removing_is_final_and_may_be_repeated(engine: Engine, left_over: str) -> None:
-    (holding,) = named(holdings(engine), left_over)
+    (holding,) = named(holdings(engine, LIVING), left_over)
     assert remove(engine, holding) is None
-    assert named(holdings(engine), left_over) == []
+    assert named(holdings(engine, LIVING), left_over) == []
     assert remove(engine, holding) is None
 
 
 def test_what_is_used_after_all_stays_and_the_engine_says_why(engine: Engine, image: str, left_over: str) -> None:
     user = engine.client.containers.create(image, ["true"], volumes={left_over: {"bind": "/x", "mode": "ro"}})
     try:
-        (holding,) = named(holdings(engine), left_over)
+        (holding,) = named(holdings(engine, LIVING), left_over)
         assert "in use" in str(remove(engine, holding))
     finally:
         user.remove()
 
 
 def test_a_left_over_container_is_found_with_its_session(engine: Engine, image: str) -> None:
+    name = f"codeagent-test-left-over-{MACHINE}"
     labels = {SESSION_LABEL: "k3f9x", OWNER_LABEL: dead().label(), ROLE_LABEL: "reader"}
-    container = engine.client.containers.create(image, ["true"], labels=labels, name="codeagent-test-left-over")
+    container = engine.client.containers.create(image, ["true"], labels=labels, name=name)
     try:
-        (holding,) = named(holdings(engine), "codeagent-test-left-over")
+        (holding,) = named(holdings(engine, LIVING), name)
         assert (holding.kind, holding.owner) == (Kind.CONTAINER, "session k3f9x, reader (ended)")
         assert holding.needless
         assert remove(engine, holding) is None
@@ -95,7 +135,7 @@ def test_a_left_over_container_is_found_with_its_session(engine: Engine, image: 
 
 
 def test_the_images_and_the_toolbox_in_use_are_kept(engine: Engine, image: str, toolbox: Toolbox) -> None:
-    held = named(holdings(engine), image, toolbox.volume)
+    held = named(holdings(engine, LIVING), image, toolbox.volume)
     assert [(one.kind, one.owner, one.needless) for one in held] == [
         (Kind.IMAGE, "the default image", False),
         (Kind.VOLUME, "the toolbox", False),
@@ -103,11 +143,29 @@ def test_the_images_and_the_toolbox_in_use_are_kept(engine: Engine, image: str, 
 
 
 def test_an_image_that_a_user_made_from_ours_is_not_ours(engine: Engine, broken_python_image: str) -> None:
-    assert named(holdings(engine), broken_python_image) == []
+    assert named(holdings(engine, LIVING), broken_python_image) == []
+
+
+def test_images_of_other_versions_and_of_builds_that_were_broken_off_can_go(
+    engine: Engine, imported: Callable[[str, str], str]
+) -> None:
+    old_image = imported(f"codeagent-sandbox:{MACHINE[:12]}", f"{images.HASH_LABEL}={MACHINE[:12]}")
+    old_toolbox = imported(f"codeagent-toolbox:{MACHINE[:12]}", f"{toolboxes.LABEL}={MACHINE[:12]}")
+    broken_off = imported(f"codeagent-sandbox:{dead().tag()}", f"{images.HASH_LABEL}={MACHINE[:12]}")
+    going_on = imported(f"codeagent-toolbox:{LIVING.tag()}", f"{toolboxes.LABEL}={MACHINE[:12]}")
+    held = named(holdings(engine, LIVING), old_image, old_toolbox, broken_off, going_on)
+    assert [(one.kind, one.owner, one.needless) for one in held] == [
+        (Kind.IMAGE, "the default image of another version", True),
+        (Kind.IMAGE, "the toolbox of another version", True),
+        (Kind.IMAGE, "the default image unfinished", True),
+        (Kind.IMAGE, "the toolbox unfinished", False),
+    ]
+    assert [remove(engine, one) for one in held[:3]] == [None] * 3
+    assert named(holdings(engine, LIVING), old_image, old_toolbox, broken_off, going_on) == held[3:]
 
 
 def test_status_as_json_holds_the_engine_and_everything_on_it(
-    engine: Engine, image: str, toolbox: Toolbox, left_over: str
+    engine: Engine, image: str, toolbox: Toolbox, in_use: str, old_volume: str
 ) -> None:
     done = codeagent("sandbox", "status", "--json", "--docker-host", engine.host)
     assert (done.returncode, done.stderr) == (0, "")
@@ -125,16 +183,17 @@ def test_status_as_json_holds_the_engine_and_everything_on_it(
     assert {one["name"]: one["needless"] for one in facts["holdings"]}.items() >= {
         (image, False),
         (toolbox.volume, False),
-        (left_over, True),
+        (in_use, False),
+        (old_volume, True),
     }
 
 
-def test_clean_shows_what_it_would_remove(engine: Engine, left_over: str, in_use: str) -> None:
+def test_clean_shows_what_it_would_remove(engine: Engine, old_volume: str, in_use: str) -> None:
     done = codeagent("sandbox", "clean", "--dry-run", "--docker-host", engine.host)
     assert (done.returncode, done.stderr) == (0, "")
-    assert f" {left_over} " in done.stdout
+    assert f" {old_volume} " in done.stdout
     assert in_use not in done.stdout
-    assert named(holdings(engine), left_over) != []
+    assert named(holdings(engine), old_volume) != []
 
 
 def test_building_what_is_there_says_what_it_is(engine: Engine, image: str, toolbox: Toolbox) -> None:

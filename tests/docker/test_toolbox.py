@@ -94,36 +94,38 @@ def test_the_image_cannot_change_how_the_toolbox_starts(engine: Engine, toolbox:
 
 def test_the_toolbox_is_found_again(engine: Engine, toolbox: Toolbox) -> None:
     assert toolboxes.ensure(engine, silent) == toolbox
-    assert toolbox.volume not in toolboxes.outdated(engine)
 
 
-def test_a_toolbox_of_another_version_is_outdated_unless_in_use(engine: Engine, toolbox: Toolbox, image: str) -> None:
-    name = "codeagent-toolbox-000000000000"
-    engine.client.api.create_volume(name, labels={toolboxes.LABEL: "000000000000"})
-    try:
-        assert name in toolboxes.outdated(engine)
-        user = engine.client.containers.create(image, ["true"], volumes={name: {"bind": "/x", "mode": "ro"}})
-        try:
-            assert name not in toolboxes.outdated(engine)
-        finally:
-            user.remove()
-    finally:
-        engine.client.api.remove_volume(name)
+class Version:
+    """A copy of the program whose guest differs, so that its toolbox is yet to be made; `digest` is that one's."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        source = images.sandbox_folder().parent
+        for name in ("codeagent", "sandbox"):
+            shutil.copytree(source / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+        (root / "sandbox/guest/another.py").write_text(f"VERSION = {str(root)!r}\n")
+        with self.started("from codeagent.sandbox.toolbox import content_hash as h; print(h())") as asked:
+            self.digest = asked.communicate()[0].strip()
+
+    def started(self, script: str, *arguments: str, home: str = "home") -> subprocess.Popen[str]:
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{self.root}:{sysconfig.get_path('purelib')}",
+            "CODEAGENT_HOME": str(self.root / home),
+        }
+        command = [sys.executable, "-c", script, *arguments]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=self.root)
 
 
 @pytest.fixture
-def another_version(engine: Engine, image: str, tmp_path: Path) -> Iterator[Path]:
-    """A copy of the program whose guest differs, so that its toolbox is yet to be made."""
-    root = images.sandbox_folder().parent
-    for name in ("codeagent", "sandbox"):
-        shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "sandbox/guest/another.py").write_text(f"VERSION = {str(tmp_path)!r}\n")
-    yield tmp_path
+def another_version(engine: Engine, image: str, tmp_path: Path) -> Iterator[Version]:
+    version = Version(tmp_path)
+    yield version
     api = engine.client.api
-    for volume in api.volumes(filters={"label": toolboxes.LABEL})["Volumes"]:
-        if volume["Name"] in (tmp_path / "made").read_text():
-            api.remove_volume(volume["Name"])
-            api.remove_image(volume["Name"].replace("toolbox-", "toolbox:"))
+    api.remove_volume(f"{toolboxes.NAME}-{version.digest}", force=True)
+    for found in api.images(filters={"label": f"{toolboxes.LABEL}={version.digest}"}):
+        api.remove_image(found["Id"], force=True)
 
 
 ENSURE = """
@@ -141,47 +143,24 @@ engine.close()
 
 
 def test_programs_that_know_nothing_of_each_other_make_one_whole_toolbox(
-    engine: Engine, image: str, another_version: Path
+    engine: Engine, image: str, another_version: Version
 ) -> None:
-    """Other users, or other machines on the same engine: no lock is shared, and nobody sees half a toolbox."""
-    programs = []
-    for number in range(3):
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{another_version}:{sysconfig.get_path('purelib')}",
-            "CODEAGENT_HOME": str(another_version / f"home{number}"),
-        }
-        command = [sys.executable, "-c", ENSURE, engine.host, image]
-        programs.append(
-            subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, cwd=another_version)
-        )
+    """Other users, or other machines: no lock is shared, nobody sees half a toolbox, and one remains."""
+    digest, root = another_version.digest, another_version.root
+    programs = [another_version.started(ENSURE, engine.host, image, home=f"home{number}") for number in range(3)]
     said = [program.communicate(timeout=120)[0].splitlines() for program in programs]
-    (another_version / "made").write_text(said[0][0])
-    assert said == [[said[0][0], str(another_version)]] * 3
-    assert engine.client.api.containers(all=True, filters={"name": f"{said[0][0]}-filling"}) == []
+    assert said == [[f"codeagent-toolbox-{digest}", str(root)]] * 3
+    api = engine.client.api
+    assert api.containers(all=True, filters={"name": f"codeagent-toolbox-{digest}-filling"}) == []
+    made = api.images(filters={"label": f"{toolboxes.LABEL}={digest}"})
+    assert [one["RepoTags"] for one in made] == [[f"codeagent-toolbox:{digest}"]]
 
 
 def test_an_empty_volume_of_the_same_name_is_not_taken_for_the_toolbox(
-    engine: Engine, image: str, another_version: Path
+    engine: Engine, image: str, another_version: Version
 ) -> None:
     """An engine creates a volume that a container asks for and that somebody has just removed."""
-    environment = {**os.environ, "PYTHONPATH": f"{another_version}:{sysconfig.get_path('purelib')}"}
-    name = subprocess.run(
-        [sys.executable, "-c", "from codeagent.sandbox import toolbox as t; print(t.NAME + '-' + t.content_hash())"],
-        env=environment,
-        cwd=another_version,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-    (another_version / "made").write_text(name)
+    name = f"codeagent-toolbox-{another_version.digest}"
     engine.client.api.create_volume(name)
-    done = subprocess.run(
-        [sys.executable, "-c", ENSURE, engine.host, image],
-        env=environment,
-        cwd=another_version,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout.splitlines() == [name, str(another_version)]
+    with another_version.started(ENSURE, engine.host, image) as program:
+        assert program.communicate(timeout=120)[0].splitlines() == [name, str(another_version.root)]

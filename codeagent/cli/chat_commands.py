@@ -197,6 +197,8 @@ class Chat:
             verifier.run_baseline(means.fresh, means.image)
         record = verifier.verify(Outcome.ANSWERED, means, bench.interrupts)
         self._say(wording.fix_line(record), "good" if record.get("status") == "passed" else "")
+        for line in ending.verified({"verification": record}):
+            self._say(line, "dim")
 
     def _save(self, rest: str) -> None:
         session = self._bench.session

@@ -10,6 +10,7 @@ from typing import Any
 from codeagent.ui import wording
 from codeagent.ui.inert import inert, inert_line
 from codeagent.ui.report.story import Row, Story, StoryTurn
+from codeagent.ui.verified import SIDES, record_lines
 
 _PREVIEW_LINES = 6
 _PREVIEW_WIDTH = 200
@@ -27,7 +28,7 @@ def trace(story: Story, *, full: bool) -> Iterator[str]:
             yield _line(row)
             for label, text in row.bodies:
                 yield from _body(label, text, full)
-        yield from _end(turn)
+        yield from _end(turn, full)
 
 
 def _facts(story: Story) -> Iterator[str]:
@@ -38,7 +39,8 @@ def _facts(story: Story) -> Iterator[str]:
 
 
 def _rows_of(story: Story, turn: StoryTurn) -> list[Row]:
-    return [row for row in story.rows if row.turn == turn.number and row.title not in ("question", "turn ended")]
+    told = {"question", "turn ended", *(("verification",) if _record_of(turn.ended or {}) else ())}
+    return [row for row in story.rows if row.turn == turn.number and row.title not in told]
 
 
 def _line(row: Row) -> str:
@@ -67,7 +69,7 @@ def _body(label: str, text: str, full: bool) -> Iterator[str]:
         yield f"        ({len(lines) - len(shown)} more lines; --full shows them)"
 
 
-def _end(turn: StoryTurn) -> Iterator[str]:
+def _end(turn: StoryTurn, full: bool) -> Iterator[str]:
     ended = turn.ended
     if ended is None:
         yield "Loop: did not end (still running, or killed)"
@@ -76,13 +78,42 @@ def _end(turn: StoryTurn) -> Iterator[str]:
         if isinstance(text := ended.get(name), str):
             yield f"{'Answer' if name == 'answer' else 'Partial answer'}:"
             yield from (f"  {line}" for line in inert(text).split("\n"))
-    yield from _ending_lines(ended)
+    yield from _facts_of(ended)
+    yield from (f"  {line}" for line in _record_of(ended))
+    for label, text in _outputs(ended):
+        lines = text.rstrip("\n").split("\n")
+        shown = lines if full else [line[:_PREVIEW_WIDTH] for line in lines[-_PREVIEW_LINES:]]
+        yield (
+            f"      {label}:"
+            if len(shown) == len(lines)
+            else f"      {label} ({len(lines)} lines; --full shows them):"
+        )
+        yield from (f"        {line}" for line in shown)
 
 
-def _ending_lines(ended: Mapping[str, Any]) -> Iterator[str]:
-    outcome, rounds, verification = ended.get("outcome"), ended.get("rounds"), ended.get("verification")
+def _facts_of(ended: Mapping[str, Any]) -> Iterator[str]:
+    """Why the loop stopped, and what is known of a fix."""
+    outcome, rounds = ended.get("outcome"), ended.get("rounds")
     yield wording.loop_line(outcome if isinstance(outcome, str) else None, rounds if isinstance(rounds, int) else 0)
-    yield wording.fix_line(verification if isinstance(verification, dict) else {})
+    yield inert_line(wording.fix_line(_verification_of(ended)))
+
+
+def _record_of(ended: Mapping[str, Any]) -> list[str]:
+    return [inert_line(line) for line in record_lines(_verification_of(ended), full=True)]
+
+
+def _verification_of(ended: Mapping[str, Any]) -> Mapping[str, Any]:
+    verification = ended.get("verification")
+    return verification if isinstance(verification, dict) else {}
+
+
+def _outputs(ended: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The ends of the outputs of both sides of a verification."""
+    verification = _verification_of(ended)
+    for when, label in SIDES:
+        run = verification.get(when)
+        if isinstance(run, dict) and run.get("output_tail"):
+            yield f"{label}, the end of the output", inert(str(run["output_tail"]))
 
 
 def markdown(story: Story, diff: bytes | None) -> str:
@@ -110,7 +141,13 @@ def _markdown_turn(story: Story, turn: StoryTurn) -> Iterator[str]:
             yield title
             yield inert(text)  # the model writes Markdown; whoever renders the document keeps HTML out
     if ended:
-        yield "\n".join(f"- {line}" for line in _ending_lines(ended))
+        yield "\n".join(f"- {escape(line, quote=False)}" for line in _facts_of(ended))
+        if record := _record_of(ended):
+            yield "### Verification"
+            yield _fenced("\n".join(record))
+        for label, text in _outputs(ended):
+            yield f"{label}:"
+            yield _fenced(text)
     yield "### What was done"
     for row in _rows_of(story, turn):
         yield f"- {_code(_line(row).strip())}"

@@ -8,6 +8,7 @@ from typing import Any
 from codeagent.ui import wording
 from codeagent.ui.inert import inert, inert_line
 from codeagent.ui.screen import Line
+from codeagent.ui.verified import record_lines, tail_lines
 
 
 def partial_lines(record: Mapping[str, Any]) -> list[Line]:
@@ -28,6 +29,12 @@ def facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
         (inert_line(loop), "bold" if outcome in ("answered", None) else "warn"),
         (inert_line(wording.fix_line(verification)), "good" if passed else "bold"),
     ]
+
+
+def verified(record: Mapping[str, Any]) -> list[str]:
+    """What is recorded of the verification: what was run, on what, how it ended, and what to do."""
+    verification = record.get("verification") or {}
+    return [*record_lines(verification), *tail_lines(verification)]
 
 
 def evidence(record: Mapping[str, Any]) -> list[str]:

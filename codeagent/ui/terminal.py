@@ -21,6 +21,7 @@ from codeagent.ui.calls import Call, call_of, finish
 from codeagent.ui.inert import cells, cut, cut_start, filled, inert, inert_line, padded
 from codeagent.ui.screen import Line, Screen
 from codeagent.ui.turn import Turn
+from codeagent.ui.verified import run_line
 
 _TICK_SECONDS = 0.1
 _PATIENCE_SECONDS = 0.5  # anything slower shows that it is alive
@@ -241,7 +242,7 @@ class Terminal:
         if self._verbose:
             for when in ("before", "after"):
                 if run := record.get(when):
-                    said = f"{when} the change: {wording.run_line(run)}"
+                    said = f"{when} the change: {run_line(run)}"
                     self._say([(inert_line(said), "dim")], *self._output(str(run.get("output_tail") or "")))
 
     def _on_turn_ended(self, record: Mapping[str, Any]) -> None:
@@ -280,11 +281,11 @@ class Terminal:
         if self._quiet:
             return [*partial, *facts]
         below = [footer, *(ending.next_steps(record, changed=self._changed) if self.hints else ())]
-        evidence, below_lines = (
+        evidence, verified, below_lines = (
             [line for text in texts for line in self._screen.wrapped(inert_line(text))]
-            for texts in (ending.evidence(record), below)
+            for texts in (ending.evidence(record), ending.verified(record), below)
         )
-        return [*partial, *evidence, *facts, *below_lines]
+        return [*partial, *evidence, *facts, *verified, *below_lines]
 
     def _finished(self, call: Call) -> list[Line]:
         took, size = wording.duration(call.seconds), wording.size(call.size)

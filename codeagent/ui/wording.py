@@ -80,17 +80,6 @@ def fix_line(verification: Mapping[str, Any]) -> str:
     return f"Fix: {said}"
 
 
-def run_line(run: Mapping[str, Any]) -> str:
-    """One side of a verification: `exit 1, 1.83s, 12 tests, 3 runs`; what is not known is left out."""
-    parts = ["timed out" if run.get("timed_out") else f"exit {run.get('exit_code')}"]
-    parts.append(duration(float(run.get("duration_ms") or 0) / 1000))
-    if isinstance(run.get("tests"), int):
-        parts.append(counted(run["tests"], "test"))
-    if isinstance(run.get("runs"), int) and run["runs"] > 1:
-        parts.append(f"{run['runs']} runs of which {run.get('passed_runs', 0)} passed")
-    return ", ".join(parts)
-
-
 def citation_lines(citations: Sequence[Mapping[str, Any]]) -> list[str]:
     """The count, in the words that say what it means, then each citation that is not simply read."""
     if not citations:

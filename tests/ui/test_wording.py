@@ -56,22 +56,6 @@ def test_a_reason_with_braces_is_only_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "line"),
-    [
-        ({"exit_code": 1, "duration_ms": 1830, "tests": 12, "runs": 1}, "exit 1, 1.83s, 12 tests"),
-        (
-            {"exit_code": 0, "duration_ms": 5, "tests": 1, "runs": 3, "passed_runs": 2},
-            "exit 0, 0.01s, 1 test, 3 runs of which 2 passed",
-        ),
-        ({"exit_code": None, "duration_ms": 900_000, "tests": None, "timed_out": True}, "timed out, 15m00s"),
-        ({}, "exit None, 0.00s"),
-    ],
-)
-def test_a_run_is_told_by_what_is_known_of_it(run: dict[str, object], line: str) -> None:
-    assert wording.run_line(run) == line
-
-
-@pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.004, "0.00s"), (9.994, "9.99s"), (12.34, "12.3s"), (59.94, "59.9s"), (125, "2m05s"), (3725, "1h02m")],
 )

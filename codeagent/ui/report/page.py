@@ -24,6 +24,7 @@ from codeagent.ui.inert import inert, inert_line
 from codeagent.ui.report.answer import answer_html
 from codeagent.ui.report.cited import cited_lines
 from codeagent.ui.report.story import Story, StoryTurn, read_story
+from codeagent.ui.verified import SIDES, record_lines, run_line
 
 _MOST_DIFF_LINES = 20_000
 _PIECE_CHARACTERS = 1_000_000
@@ -152,12 +153,14 @@ def _verification(story: Story) -> str:
         return ""
     record = story.verifications[-1]
     parts = [f"<section><h2>Verification</h2><p>{_text(wording.fix_line(record))}</p>"]
-    for when, label in (("before", "Before the change"), ("after", "With the change")):
+    lines = "".join(f"<li>{_text(line.strip())}</li>" for line in record_lines(record, full=True))
+    parts.append(f"<ul class='quiet'>{lines}</ul>" if lines else "")
+    for when, label in SIDES:
         run = record.get(when)
         if not isinstance(run, Mapping):
             parts.append(f"<h3>{label}</h3><p class='quiet'>Not run.</p>")
             continue
-        parts.append(f"<h3>{label}</h3><p class='quiet'>{_text(wording.run_line(run))}</p>")
+        parts.append(f"<h3>{label}</h3><p class='quiet'>{_text(run_line(run))}</p>")
         parts.append(f"<pre class='output'>{_text(run.get('output_tail') or '(no output)')}</pre>")
     return "".join([*parts, "</section>"])
 

@@ -12,6 +12,7 @@ from typing import Any
 from codeagent.ui import wording
 from codeagent.ui.calls import argument_of, status_of
 from codeagent.ui.inert import inert, inert_line
+from codeagent.ui.verified import SIDES, record_lines
 
 Record = Mapping[str, Any]
 
@@ -198,11 +199,21 @@ class _Reader:
     def _on_verification(self, record: Record) -> None:
         self._story.verifications.append(record)
         passed = record.get("status") == "passed"
-        self._row(record, "note", "verification", wording.fix_line(record), failed=not passed)
+        row = self._row(record, "note", "verification", wording.fix_line(record), failed=not passed)
+        self._body(row, "record", "\n".join(record_lines(record, full=True)))
+        for when, label in SIDES:
+            run = record.get(when)
+            self._body(
+                row, f"{label}, the end of the output", run.get("output_tail") if isinstance(run, dict) else ""
+            )
 
     def _on_turn_ended(self, record: Record) -> None:
-        if self._story.turns and self._story.turns[-1].ended is None:
-            self._story.turns[-1].ended = record
+        turns = self._story.turns
+        if not turns or turns[-1].ended is not None:
+            # A fix that ended before its turn, because there was nothing to reproduce.
+            asked = str(self._story.session.get("message") or "")
+            turns.append(StoryTurn(_whole(record.get("turn")), asked, str(record.get("time") or "")))
+        turns[-1].ended = record
         outcome = record.get("outcome")
         line = wording.loop_line(None if outcome is None else str(outcome), _whole(record.get("rounds")))
         self._row(record, "message", "turn ended", line, failed=outcome not in ("answered", "needs_input", None))

@@ -65,11 +65,16 @@ def _print(finding: Finding, no_color: bool) -> None:
     import os
 
     from codeagent.ui.inert import inert_line
-    from codeagent.ui.streams import colours
+    from codeagent.ui.streams import colours, filled
 
     start, end = "", ""
     if colours(sys.stdout, os.environ, no_color):
         start, end = {"ok": "\x1b[32m", "warning": "\x1b[33m", "error": "\x1b[31m"}[finding.level], "\x1b[0m"
-    print(f"{start}{finding.level:<7}{end}  {finding.name:<10}  {inert_line(finding.text)}", flush=True)
+    told = filled(f"{finding.level:<7}  {finding.name:<10}  {inert_line(finding.text)}", sys.stdout, _INDENT)
+    print(f"{start}{told[:7]}{end}{told[7:]}", flush=True)
     if finding.remedy:
-        print(f"{'':21}{inert_line(finding.remedy)}", flush=True)
+        print(filled(" " * _INDENT + inert_line(finding.remedy), sys.stdout, _INDENT), flush=True)
+
+
+_INDENT = 21
+"""Columns before a finding's text."""

@@ -104,10 +104,11 @@ def _print_trace() -> None:
 def report(error: CodeagentError) -> None:
     """What is wrong and what to do about it, on stderr, with nothing in it that acts on a terminal."""
     from codeagent.ui.inert import inert
+    from codeagent.ui.streams import filled
 
-    print(f"codeagent: error: {inert(error.message)}", file=sys.stderr)
-    if error.remedy:
-        print(inert(error.remedy), file=sys.stderr)
+    for sentence in (f"codeagent: error: {error.message}", error.remedy):
+        if sentence:
+            print(filled(inert(sentence), sys.stderr), file=sys.stderr)
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +109,9 @@ def _list(args: argparse.Namespace) -> None:
         for overview in found:
             print(json.dumps(_as_json(overview)))
     elif found:
-        _print_table([_cells(overview) for overview in found])
+        from codeagent.cli.session_table import print_table
+
+        print_table(found)
     else:
         print("No session is stored yet; `codeagent ask` starts one.", file=sys.stderr)
 
@@ -131,48 +132,6 @@ def _as_json(overview: Overview) -> dict[str, Any]:
         "pid": overview.holder,
         "problem": overview.problem or None,
     }
-
-
-_TITLES = ("ID", "AGE", "SIZE", "LOOP", "FIX", "REPOSITORY", "QUESTION")
-
-
-def _cells(overview: Overview) -> tuple[str, ...]:
-    from codeagent.session.catalogue import age
-
-    if overview.problem:
-        return (overview.id, age(overview.changed), _size(overview.size), f"({overview.problem})", "", "", "")
-    loop = "running" if overview.holder is not None else overview.outcome or "not ended"
-    return (
-        overview.id,
-        age(overview.changed),
-        _size(overview.size),
-        loop,
-        overview.verification.replace("_", " "),
-        overview.repo,
-        overview.question,
-    )
-
-
-def _size(size: int) -> str:
-    return f"{size / 1024:.0f} KB" if size < 1_000_000 else f"{size / (1 << 20):.1f} MB"
-
-
-def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Aligned columns; on a terminal each line is cut to its width, elsewhere nothing is."""
-    import os
-
-    from codeagent.ui.inert import cells, cut, inert_line, padded
-    from codeagent.ui.streams import on_terminal, width_of
-
-    table = [_TITLES, *(tuple(inert_line(cell) for cell in row) for row in rows)]
-    widths = [max(cells(row[column]) for row in table) for column in range(len(_TITLES) - 1)]
-    width = width_of(sys.stdout, os.environ) if on_terminal(sys.stdout) else None
-    if width is not None:
-        widths[5] = min(widths[5], 24)
-    for row in table:
-        shown = [padded(cell, size) for cell, size in zip(row, widths, strict=False)]
-        line = "  ".join([*shown, row[-1]]).rstrip()
-        print(line if width is None else cut(line, width))
 
 
 def _show(args: argparse.Namespace) -> None:

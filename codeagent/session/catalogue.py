@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -116,7 +116,17 @@ def _named(state_dir: Path, ref: str) -> Path:
     if matching:
         listed = ", ".join(matching[-4:])
         raise UsageError(f"{ref!r} could be {len(matching)} sessions: {listed}.", "Give more of the id.")
-    raise UsageError(f"There is no session {ref!r}.", remedy)
+    near = ", ".join(nearest(ref, names))
+    raise UsageError(f"There is no session {ref!r}.", f"Nearest: {near}. {remedy}" if near else remedy)
+
+
+def nearest(ref: str, ids: Sequence[str]) -> list[str]:
+    """Up to three ids that look like a mistyped one, or whose last part does; the nearest first."""
+    from difflib import get_close_matches
+
+    by_part = {one.rpartition("-")[2]: one for one in ids} | {one: one for one in ids}
+    found = get_close_matches(ref.lower(), by_part, n=6, cutoff=0.6)
+    return list(dict.fromkeys(by_part[part] for part in found))[:3]
 
 
 def _latest(state_dir: Path, repo: Path | None) -> Path:

@@ -13,6 +13,7 @@ import pytest
 
 from codeagent.cli.main import run
 from codeagent.events import SessionStarted, TurnStarted
+from codeagent.session.catalogue import nearest
 from codeagent.session.store import EVENTS, Session
 from tests.session.samples import answered, ended
 
@@ -176,6 +177,21 @@ def test_nothing_finished_here_is_an_error_with_its_remedy(
     assert capsys.readouterr().err == (
         f"codeagent: error: There is no finished session of {tmp_path}.\n"
         "Start one with `codeagent ask`, or name one that `codeagent sessions list` shows.\n"
+    )
+
+
+def test_a_mistyped_id_is_answered_with_the_nearest(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ids = ["20260301-090000-abcde", "20260301-090000-k3f9x", "20250101-101500-zzzzz"]
+    assert nearest("abcdf", ids) == ids[:1]
+    assert nearest("20260301-090000-abcdd", ids)[0] == ids[0]
+    assert nearest("K3F9", ids) == [ids[1]]
+    assert nearest("q", ids) == []
+    session = answered(state)
+    mistyped = session.id[:-1] + ("2" if session.id[-1] != "2" else "3")
+    assert run(["sessions", "show", mistyped]) == 2
+    assert capsys.readouterr().err == (
+        f"codeagent: error: There is no session '{mistyped}'.\n"
+        f"Nearest: {session.id}. `codeagent sessions list` shows what is stored.\n"
     )
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.model_server import ModelServer, reply
+from tests.ui.screens import PtyScreen
 
 PROGRAM = str(Path(sys.executable).with_name("codeagent"))
 KEY = "sk-test-abcdefghijklmnopqrstuvwxyz"
@@ -98,3 +102,58 @@ def test_online_asks_the_provider_and_says_what_is_wrong(tmp_path: Path) -> None
     assert (level, "127.0.0.1" in text) == ("error", True)
     assert checks(tmp_path, "--online", "--model", "offline")["online"][0] == "ok"
     assert checks(tmp_path, "--online")["online"][0] == "warning"
+
+
+def at(server: ModelServer, api: str) -> str:
+    base = server.root if api == "messages" else server.url
+    return (
+        f'provider = "here"\n[providers.here]\napi = "{api}"\nmodel = "m1"\nbase_url = "{base}"\n'
+        'api_key_env = "HERE_KEY"\nretry_seconds = 1\n'
+    )
+
+
+@pytest.mark.parametrize("api", ["responses", "chat", "messages"])
+def test_online_says_that_the_model_answered_and_what_it_took(tmp_path: Path, api: str) -> None:
+    with ModelServer([reply("ready", usage=(31, 0, 4))], models=["m1"], key=KEY) as server:
+        (tmp_path / "config.toml").write_text(at(server, api))
+        level, text, remedy = checks(tmp_path, "--online", HERE_KEY=KEY)["online"]
+        assert len(server.requests) == 1
+    assert (level, remedy) == ("ok", "")
+    assert re.fullmatch(r"m1 answered in \d+\.\d s \(35 tokens\)", text)
+
+
+def test_online_tells_a_refused_key_from_an_unknown_model(tmp_path: Path) -> None:
+    with ModelServer(models=["m1"], key=KEY) as server:
+        (tmp_path / "config.toml").write_text(at(server, "responses"))
+        refused = checks(tmp_path, "--online", HERE_KEY="sk-test-wrong-0123456789")["online"]
+        unknown = checks(tmp_path, "--online", "--model", "m2", HERE_KEY=KEY)["online"]
+    host = server.root.removeprefix("http://")
+    assert refused == (
+        "error",
+        f"{host} refused the key in HERE_KEY.",
+        "Set HERE_KEY to a valid key of that provider.",
+    )
+    assert unknown == (
+        "error",
+        f"{host} has no model 'm2': The model `m2` does not exist",
+        "Choose another with --model, or set `model` in [providers.here].",
+    )
+
+
+def test_on_a_terminal_findings_break_between_words_beside_their_names(tmp_path: Path) -> None:
+    with PtyScreen(60, 60) as pty:
+        env = {"PATH": os.environ["PATH"], "CODEAGENT_HOME": str(tmp_path), "DOCKER_HOST": NO_ENGINE, "TERM": "xterm"}
+        subprocess.run([PROGRAM, "doctor"], stdout=pty.stream, env=env, timeout=120, check=False)
+        shown = pty.shown()
+    names = [line.split()[1] for line in shown if line.startswith(("ok  ", "warning  ", "error  "))]
+    assert names == ["python", "config", "keys", "provider", "state", "repository", "engine"]
+    at = next(number for number, line in enumerate(shown) if line[9:].startswith("keys"))
+    assert shown[at : at + 7] == [
+        "warning  keys        no key for provider openai:",
+        "                     OPENAI_API_KEY not set,",
+        "                     DEEPSEEK_API_KEY not set,",
+        "                     ANTHROPIC_API_KEY not set",
+        "                     Set OPENAI_API_KEY, or use `--model",
+        "                     offline`, which needs no key.",
+        "ok       provider    openai (responses), model gpt-5.6",
+    ]

@@ -38,6 +38,7 @@ _CONFIGURATIONS = (
     *(".mocharc.cjs", ".mocharc.yml", ".mocharc.yaml", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"),
     *("conftest.py", "tests/conftest.py", "test/conftest.py", ".rspec"),
 )
+_RUNNER_TABLES = frozenset("jest mocha ava vitest tap nyc c8 babel".split())
 _NAMED_FILE = re.compile(
     r"(?:^|[\s\"'=,\[(>/])((?:[\w.-]+/)*[\w.-]+\.(?:[cm]?[jt]s|py|sh|rb|json))(?=[\s\"',\])]|$)", re.M
 )
@@ -99,14 +100,14 @@ class Reach:
             elif "/" in word and at == 0:
                 self._script(word, folder)
             if program in _RUNNERS or word == "--test":
-                self._test_folders(rest, folder)
+                self._given(rest, folder)
 
-    def _test_folders(self, words: Sequence[str], folder: str) -> None:
-        """Folders that a runner is given: all in them is tests, if they are named as the check's."""
+    def _given(self, words: Sequence[str], folder: str) -> None:
+        """What a runner is given and is named as the check's: files, and folders with all that is in them."""
         for word in words:
             path = None if word.startswith("-") else _path(word.rstrip("/"), folder)
-            if path is not None and drives(path) and "." not in basename(path):
-                self.names.add(f"{path}/*")
+            if path is not None and drives(path):
+                self.names.add(path if "." in basename(path) else f"{path}/*")
 
     def _script(self, operand: str, folder: str, *, sourced: bool = False, shell: bool = False) -> None:
         """A file that is run. One that is part of the program under test is not the check's."""
@@ -153,9 +154,11 @@ class Reach:
     def configure(self) -> None:
         """Takes what a runner's configuration names: files and plugins that it loads, and what it calls a test."""
         for name in _CONFIGURATIONS:
-            if not (text := self.read(name)):
-                continue
-            text = text[:_MOST_CHARACTERS]
+            text = (self.read(name) or "")[:_MOST_CHARACTERS]
+            if name == "package.json":
+                # What else it names is the package's own.
+                package = _object(text)
+                text = json.dumps({key: package[key] for key in _RUNNER_TABLES & package.keys()})
             named = {path for word in _NAMED_FILE.findall(text) if (path := _path(word, "")) is not None}
             self.names |= {path for path in named if drives(path)}
             plugins = re.findall(r"(?:^|[\s\"'])-p[ =]?([\w.]+)", text)
@@ -166,17 +169,22 @@ class Reach:
                 self.names |= {place for each in re.findall(r"[\w*?./-]+", patterns) for place in (each, f"*/{each}")}
 
     def _package(self, words: Sequence[str], folder: str) -> None:
-        text = self.read(join(folder, "package.json"))
-        try:
-            scripts = json.loads(text or "{}").get("scripts", {})
-        except (ValueError, AttributeError):
-            return
+        scripts = _object(self.read(join(folder, "package.json")) or "").get("scripts")
         if not isinstance(scripts, dict):
             return
         for name in {*words, *({"test"} if {"t", "tst"} & {*words} else ())} & scripts.keys():
             for each in (f"pre{name}", name, f"post{name}"):
                 if isinstance(line := scripts.get(each), str):
                     self.follow(line, folder)
+
+
+def _object(text: str) -> dict[str, object]:
+    """A JSON object; an empty one for anything else."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def drives(path: str) -> bool:

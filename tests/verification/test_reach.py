@@ -1,0 +1,126 @@
+"""Which files a check loads, followed through makefiles, package scripts and shell scripts."""
+
+from __future__ import annotations
+
+import pytest
+
+from codeagent.verification.makefile import Makefile
+from codeagent.verification.reach import drives, reached
+
+MAKEFILE = """\
+TOP := .
+RULES = $(TOP)/build-rules
+CHECK ?= scripts/check.sh
+SOURCES = src/a.c src/b.c
+include $(RULES)/common.inc
+-include local.inc $(OBJECTS:.o=.dep)
+sinclude $(UNKNOWN)
+
+.PHONY: test run
+all: run
+test: lint $(SOURCES)
+\t@sh $(CHECK) --fast && \\
+\t  $(MAKE) -C sub verify
+lint: ; @./tools/lint src/a.c
+run:
+\tpython3 tools/serve.py
+VERSION := $(shell sh scripts/version.sh)
+"""
+
+TREE = {
+    "Makefile": MAKEFILE,
+    "./build-rules/common.inc": "",
+    "build-rules/common.inc": "include deeper.inc\n",
+    "scripts/check.sh": '. "./lib/asserts.sh"\npython3 src/app.py --self-test\n'
+    "python3 tools/compare.py a b\nsh helpers/x.sh\n",
+    "lib/asserts.sh": ". lib/more.sh\n",
+    "sub/Makefile": "verify:\n\tnode ../run-checks.js\n\tnode verify.js\n",
+    "package.json": '{"main": "src/index.js", "jest": {"setupFiles": ["./jest-hooks/setup.js"]}, "scripts": {'
+    '"pretest": "node scripts/prepare.js", "test": "npm run -s unit && mocha -r ./test-hooks.js checks/",'
+    ' "unit": "NODE_ENV=test node --require ./preload.js scripts/all.mjs", "start": "node server/run.js"}}',
+    "pytest.ini": "[pytest]\naddopts = -p support.plugin\npython_files = check_*.py\n",
+    "conftest.py": 'pytest_plugins = ["helpers.fixtures", "more"]\n',
+}
+
+
+def those_reached(command: str, paths: str, tree: dict[str, str] = TREE) -> list[str]:
+    named = reached(command, tree.get)
+    return [path for path in paths.split() if named(path)]
+
+
+def test_make_is_followed_into_what_it_includes_and_what_the_target_runs() -> None:
+    paths = (
+        "Makefile build-rules/common.inc deeper.inc local.inc x.dep scripts/check.sh lib/asserts.sh lib/more.sh "
+        "tools/compare.py tools/lint scripts/version.sh sub/Makefile run-checks.js sub/verify.js"
+    )
+    others = "src/app.py src/a.c src/b.c helpers/x.sh tools/serve.py README.md sub/other.js"
+    assert those_reached("make test", f"{paths} {others}") == paths.split()
+
+
+def test_only_the_recipes_of_the_target_count() -> None:
+    assert those_reached("make run", "tools/serve.py scripts/check.sh Makefile") == ["tools/serve.py", "Makefile"]
+    assert those_reached("make", "tools/serve.py scripts/check.sh") == ["tools/serve.py"]
+    assert those_reached("make -C sub verify", "sub/verify.js Makefile sub/Makefile") == [
+        "sub/verify.js",
+        "sub/Makefile",
+    ]
+    assert those_reached("make -f ci/rules test", "ci/rules Makefile") == ["ci/rules"]
+
+
+def test_the_scripts_of_a_package_are_followed() -> None:
+    paths = "scripts/prepare.js test-hooks.js checks/a.js preload.js scripts/all.mjs jest-hooks/setup.js"
+    for command in ("npm test", "npm run test -- --fast", "yarn test", "pnpm -s test", "npm t"):
+        assert those_reached(command, f"{paths} server/run.js src/index.js") == paths.split(), command
+
+
+def test_plugins_and_names_of_tests_that_a_configuration_gives_are_reached() -> None:
+    paths = "support/plugin.py helpers/fixtures.py helpers/fixtures/__init__.py more.py check_a.py pricing/check_b.py"
+    assert those_reached("pytest -q", f"{paths} support/other.py app.py") == paths.split()
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("D=ci; sh $D/check.sh", "ci/check.sh"),
+        ('sh "${CHECKS:-ci}/check.sh"', "ci/check.sh"),
+        ("CHECK=check.sh sh $CHECK", "check.sh"),
+        ("sh $(pwd)/check.sh", "check.sh"),
+        ("sh `pwd`/check.sh", "check.sh"),
+        ("env A=1 timeout 5 bash check.sh", "check.sh"),
+        ("cd sub && make verify", "sub/verify.js"),
+        ("sh -c 'cd sub; make verify'", "sub/verify.js"),
+        ("test x = `sh scripts/version.sh`", "scripts/version.sh"),
+        ("node --import ./hooks.mjs --test", "hooks.mjs"),
+        ("docker/run.sh", "docker/run.sh"),
+    ],
+)
+def test_a_file_is_reached_however_it_is_named(command: str, path: str) -> None:
+    assert those_reached(command, path) == [path]
+
+
+@pytest.mark.parametrize("command", ["make test", "npm test", "sh loop.sh"])
+def test_what_runs_in_circles_or_makes_no_sense_ends(command: str) -> None:
+    tree = {
+        "Makefile": "include Makefile\nA = $(B)\nB = $(A)\ntest: test\n\t$(MAKE) test\n\tsh $(A)\n" + "x:" * 5_000,
+        "package.json": '{"scripts": {"test": "npm test && npm run test"}}',
+        "loop.sh": "sh loop.sh\n. ./loop.sh\n'unclosed\n",
+    }
+    assert those_reached(command, "src/app.py", tree) == []
+    assert those_reached(command, "src/app.py", dict.fromkeys(tree, '{"scripts": [1]}')) == []
+
+
+def test_the_program_under_test_is_no_part_of_its_check() -> None:
+    assert [path for path in ("src/run.sh", "lib/check.js", "app/main.py", "index.js") if drives(path)] == []
+    assert all(map(drives, ("scripts/all.mjs", "run-tests.py", "ci/x", "tools/compare.py", "check.js")))
+
+
+def test_variables_of_make_are_replaced_and_what_is_not_known_is_any_text() -> None:
+    makefile = Makefile()
+    makefile.read("A = x\nB := $(A)/y\nC ?= 1\nC ?= 2\nA += z\nexport D = ${B}\n")
+    assert [makefile.expanded(text) for text in ("$(D)", "$(C)", "$(NO)/a", "$(A:.c=.d)", "$(wildcard t/*.mk)")] == [
+        "x z/y",
+        "1",
+        "*/a",
+        "*.d",
+        "t/*.mk",
+    ]

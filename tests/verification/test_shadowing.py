@@ -1,0 +1,62 @@
+"""New files that would be loaded in the place of others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from codeagent.verification.shadowing import FolderKind, shadowing
+
+KINDS: dict[str, FolderKind] = {"app": "package", "src": "plain", "email": "plain", "tools": "plain"}
+
+
+def installed(names: Collection[str]) -> list[str]:
+    return [name for name in names if name in ("requests", "yaml")]
+
+
+def shadows(path: str, link: bool = False) -> bool:
+    return shadowing({path: link}, lambda folder: KINDS.get(folder, "missing"), installed) == {path}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("pytest.py", "unittest/__init__.py", "unittest/case.py", "src/json.py", "tools/attr/__init__.py"),
+        *("requests.py", "requests/__init__.py", "requests/models.py", "src/yaml.py", "yaml.cpython-311.so"),
+        *("email/__init__.py", "include/assert.h", "include/gtest/gtest.h", "lib/minitest.rb"),
+        "src/main/java/org/junit/jupiter/api/Assertions.java",
+    ],
+)
+def test_a_module_that_exists_elsewhere_is_shadowed(path: str) -> None:
+    assert shadows(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "app/json.py",
+            "app/requests/__init__.py",
+            "helpers.py",
+            "src/rates.py",
+            "email/template.py.txt",
+            "json.md",
+        ),
+        *("docs/requests.html", "email/nothing_known.py", "src/main/java/com/acme/Assertions.java", "src/table.h"),
+    ],
+)
+def test_a_name_of_the_repositorys_own_shadows_nothing(path: str) -> None:
+    assert not shadows(path)
+
+
+def test_a_link_may_lead_to_a_whole_package() -> None:
+    assert shadows("requests", link=True) and shadows("pytest", link=True) and shadows("pytest.py", link=True)
+    assert not shadows("data", link=True) and not shadows("requests")
+
+
+def test_the_image_is_asked_only_about_names_that_are_not_known() -> None:
+    def refuse(names: Collection[str]) -> list[str]:
+        raise AssertionError(names)
+
+    assert shadowing({"pytest.py": False, "docs/a.md": False}, lambda _: "missing", refuse) == {"pytest.py"}

@@ -5,7 +5,6 @@ A dialect knows the form of its API and nothing of connections; the adapter know
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any, Protocol
 from codeagent.conversation import Json, ToolCall, text_of
 from codeagent.errors import ModelError
 from codeagent.inference import Inference, Progress, Request, RetryNotice
-from codeagent.providers.encoding import Shown
+from codeagent.providers.encoding import Shown, decoded
 from codeagent.providers.explain import explained, host, without_key
 from codeagent.providers.failures import Failure, Kind, final, of_event
 from codeagent.providers.retry import Patience
@@ -184,7 +183,7 @@ class Adapter:
     def _whole(self, content: str, show: Shown) -> Inference:
         """An answer that is no event stream: the whole response, an error, or something else altogether."""
         try:
-            answer = json.loads(content)
+            answer = decoded(content)
         except ValueError:
             raise Failure(Kind.FOREIGN, " ".join(content.split())[:200]) from None
         if not isinstance(answer, dict):
@@ -207,13 +206,13 @@ def _shape_checked() -> Iterator[None]:
     """A field of a kind that the API does not have there is the server's fault, wherever it is stumbled over."""
     try:
         yield
-    except (AttributeError, TypeError, ValueError, KeyError) as error:
+    except (AttributeError, TypeError, ValueError, KeyError, RecursionError) as error:
         raise Failure(Kind.FOREIGN, f"a field of its answer is not of the form it should be ({error})") from error
 
 
 def _event(content: str) -> dict[str, Any]:
     try:
-        event = json.loads(content)
+        event = decoded(content)
     except ValueError:
         raise Failure(Kind.CUT, f"the stream holds an event that is not JSON: {content[:80]}") from None
     if not isinstance(event, dict):

@@ -14,6 +14,7 @@ from codeagent.providers.adapter import Events
 from codeagent.providers.call_ids import any_ids, nine_ids
 from codeagent.providers.chat_items import REASONING_FIELDS, Form, Messages, items_of
 from codeagent.providers.chat_stream import Assembly
+from codeagent.providers.counts import count
 from codeagent.providers.encoding import Shown, cleaned, encoded
 from codeagent.providers.failures import Failure, Kind, of_event
 from codeagent.providers.learning import refused_field, without
@@ -188,6 +189,9 @@ class Chat:
 
 
 def _usage(usage: Json) -> Usage:
-    details = usage.get("prompt_tokens_details") or {}
-    cached = details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens") or usage.get("cached_tokens")
-    return Usage(int(usage.get("prompt_tokens") or 0), int(cached or 0), int(usage.get("completion_tokens") or 0))
+    cached = (
+        count(usage, "prompt_tokens_details", "cached_tokens")
+        or count(usage, "prompt_cache_hit_tokens")
+        or count(usage, "cached_tokens")
+    )
+    return Usage(count(usage, "prompt_tokens"), cached, count(usage, "completion_tokens"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codeagent.conversation import Json
-from codeagent.providers.encoding import Shown
+from codeagent.providers.encoding import Shown, decoded
 
 _JOINED = ("text", "summary", "data")
 
@@ -29,7 +29,7 @@ class _Call:
     def whole(self) -> bool:
         """Whether the arguments so far are JSON."""
         try:
-            json.loads("".join(self.pieces))
+            decoded("".join(self.pieces))
         except ValueError:
             return False
         return True

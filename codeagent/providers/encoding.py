@@ -33,6 +33,14 @@ def encoded(value: Any) -> bytes:
         return clean(text).encode()
 
 
+def decoded(content: str) -> Any:
+    """The JSON value of a text from a server. Raises ValueError, also for one nested too deeply to be read."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
 def cleaned(value: Any) -> Any:
     """The same JSON value without lone surrogates in it; the very same object where there are none."""
     text = _encode(value)

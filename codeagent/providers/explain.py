@@ -11,6 +11,7 @@ from codeagent.providers.failures import (
     context_full,
     exhausted,
     key_refused,
+    transient,
     untrusted,
 )
 from codeagent.settings import ProviderSettings
@@ -58,6 +59,12 @@ def explained(failure: Failure, settings: ProviderSettings, attempts: int) -> Mo
             f"{server} answered with something that is not the {settings.api} API: {said}",
             f"Check `base_url` and `api` of {table}.",
         )
+    if failure.status is not None and 300 <= failure.status < 400:
+        where = urlsplit(base_url(settings)).path or "/"
+        return ModelError(
+            f"{server} does not answer below {where}: {said}",
+            f"Set `base_url` of {table} to the address that answers.",
+        )
     if failure.status == 404:
         return _not_found(settings, server, said)
     tries = f" ({attempts} attempts)" if attempts > 1 else ""
@@ -66,7 +73,7 @@ def explained(failure: Failure, settings: ProviderSettings, attempts: int) -> Mo
             f"{server} asks to wait {failure.retry_after:.0f} s: {said}",
             f"Wait, then `codeagent resume` goes on; `retry_seconds` in {table} is how long codeagent waits itself.",
         )
-    if failure.status is not None and 400 <= failure.status < 500 and failure.status not in (408, 409, 429):
+    if not transient(failure) and failure.status not in (408, 409, 429) and (failure.status or 0) < 500:
         return ModelError(
             f"{server} refused the request: {said}",
             f"Check the model and the options of {table}; docs/providers.md lists what servers differ in.",

@@ -11,15 +11,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import isfinite
 from time import time
 from typing import Any
+
+from codeagent.providers.encoding import decoded
 
 
 class Kind(StrEnum):
     UNREACHABLE = "unreachable"  # no connection, so no request arrived
     SILENT = "silent"  # nothing came for longer than the idle timeout
     CUT = "cut"  # the answer ended before its terminal event
-    STATUS = "status"  # an HTTP status of 400 or above
+    STATUS = "status"  # an HTTP status of 300 or above
     EVENT = "event"  # an error inside an answer with status 200
     FOREIGN = "foreign"  # an answer that is not this API's, such as a web page
 
@@ -46,8 +49,10 @@ class Failure(Exception):
 
 
 def of_status(status: int, headers: Mapping[str, str], content: str) -> Failure:
-    """From an HTTP answer of 400 or above."""
+    """From an HTTP answer of 300 or above. No redirection is followed: requests hold a key and the user's code."""
     message, code, param = _said(content)
+    if 300 <= status < 400:
+        message = f"it redirects to {headers.get('location', 'nowhere')}"
     told = headers.get("x-should-retry", "").lower()
     return Failure(
         Kind.STATUS,
@@ -63,7 +68,7 @@ def of_status(status: int, headers: Mapping[str, str], content: str) -> Failure:
 def of_event(event: Mapping[str, Any]) -> Failure:
     """From an error inside a stream, or from a whole answer that is one; flat and nested forms."""
     message, code, param = _said(json.dumps(event))
-    number = event.get("status") or (int(code) if code.isdigit() else None)
+    number = event.get("status") or next((int(word) for word in code.split() if word.isdecimal()), None)
     return Failure(Kind.EVENT, message or "the server reported an error", _status(number), code, param)
 
 
@@ -74,7 +79,7 @@ def _status(number: object) -> int | None:
 def _said(content: str) -> tuple[str, str, str]:
     """Message, code and parameter of an error body, in any of the forms that servers use."""
     try:
-        body = json.loads(content)
+        body = decoded(content)
     except ValueError:
         return _sentence(content), "", ""
     if isinstance(body, list) and body:
@@ -108,9 +113,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     milliseconds, plain = headers.get("retry-after-ms"), headers.get("retry-after")
     for value, unit in ((milliseconds, 1000), (plain, 1)):
         try:
-            return max(0.0, float(value or "") / unit)
+            seconds = float(value or "") / unit
         except ValueError:
             continue
+        if isfinite(seconds):
+            return max(0.0, seconds)
     from email.utils import parsedate_to_datetime  # seldom needed, and slow to import
 
     try:

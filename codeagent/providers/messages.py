@@ -12,6 +12,7 @@ from typing import Any
 from codeagent.conversation import Item, Json
 from codeagent.inference import Finish, Inference, Request, ToolSpec, Usage
 from codeagent.providers.adapter import Events
+from codeagent.providers.counts import count
 from codeagent.providers.encoding import Shown, cleaned, encoded
 from codeagent.providers.failures import Failure, Kind, of_event
 from codeagent.providers.learning import refused_field, without
@@ -107,9 +108,9 @@ class Messages:
     def read_whole(self, answer: Json) -> Inference:
         if not isinstance(answer.get("content"), list):
             raise Failure(Kind.FOREIGN, str(answer)[:200])
-        return self._ended(answer["content"], answer, answer.get("usage") or {})
+        return self._ended(answer["content"], answer, answer.get("usage"))
 
-    def _ended(self, content: Sequence[Json], stop: Json, usage: Json) -> Inference:
+    def _ended(self, content: Sequence[Json], stop: Json, usage: object) -> Inference:
         raw = cleaned(list(content))
         items = items_of(self._settings.name, self._settings.model, raw)
         word = str(stop.get("stop_reason") or "")
@@ -154,10 +155,9 @@ def _without_bounds(schema: Any) -> Any:
     return {name: _without_bounds(value) for name, value in inner.items()}
 
 
-def _usage(usage: Json) -> Usage:
+def _usage(usage: object) -> Usage:
     """`input_tokens` counts here only what was not in the cache."""
     fresh, read, written = (
-        int(usage.get(name) or 0)
-        for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        count(usage, name) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     )
-    return Usage(fresh + read + written, read, int(usage.get("output_tokens") or 0))
+    return Usage(fresh + read + written, read, count(usage, "output_tokens"))

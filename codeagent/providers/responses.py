@@ -13,6 +13,7 @@ from typing import Any
 from codeagent.conversation import Item, Json, ToolCall
 from codeagent.inference import Finish, Inference, Request, Usage
 from codeagent.providers.adapter import Events
+from codeagent.providers.counts import count
 from codeagent.providers.encoding import Shown, cleaned, encoded
 from codeagent.providers.failures import Failure, Kind, final, of_event, transient
 from codeagent.providers.learning import refused_field, schema_refused, without
@@ -96,6 +97,8 @@ class Responses:
         raise Failure(Kind.CUT, "the stream ended without its terminal event")
 
     def read_whole(self, answer: Json) -> Inference:
+        if not isinstance(answer.get("output"), list):
+            raise Failure(Kind.FOREIGN, str(answer)[:200])
         return self._ended(answer, f"response.{answer.get('status') or 'completed'}", [], "")
 
     def _ended(self, response: Json, kind: str, done: list[tuple[Any, Json]], text: str) -> Inference:
@@ -110,7 +113,7 @@ class Responses:
             finish, word, detail = Finish.FAILED, failure.code or "failed", failure.message
         elif self._server_state and response.get("id"):
             self._stored = _Stored(str(response["id"]), tuple(self._sent), items)
-        return Inference(items, finish, word, _usage(response.get("usage") or {}), tuple(raw), detail)
+        return Inference(items, finish, word, _usage(response.get("usage")), tuple(raw), detail)
 
     def learn(self, failure: Failure) -> str:
         words = failure.words
@@ -196,10 +199,9 @@ def _finish(response: Json, items: Sequence[Item], raw: Sequence[Json]) -> tuple
     return Finish.COMPLETE, status, ""
 
 
-def _usage(usage: Json) -> Usage:
-    details = usage.get("input_tokens_details") or {}
+def _usage(usage: object) -> Usage:
     return Usage(
-        int(usage.get("input_tokens") or 0),
-        int(details.get("cached_tokens") or 0),
-        int(usage.get("output_tokens") or 0),
+        count(usage, "input_tokens"),
+        count(usage, "input_tokens_details", "cached_tokens"),
+        count(usage, "output_tokens"),
     )

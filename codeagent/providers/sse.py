@@ -56,6 +56,5 @@ class EventStream:
             self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
             self._began = True
         # The beginning of a field's name is where a stream of events was cut.
-        elif not any(field.startswith(name) for field in _FIELDS) and not self._began:
-            if len(self.stray) < _STRAY_KEPT:
-                self.stray += line.decode("utf-8", "replace") + "\n"
+        elif not self._began and not any(field.startswith(name) for field in _FIELDS):
+            self.stray += line.decode("utf-8", "replace") + "\n" if len(self.stray) < _STRAY_KEPT else ""

@@ -38,7 +38,7 @@ def _is_call(body: str, tools: Collection[str]) -> bool:
         return False
     try:
         value, _ = json.JSONDecoder().raw_decode(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, dict):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from codeagent.conversation import Json
+from codeagent.providers.encoding import decoded
 from codeagent.providers.failures import Failure, Kind, of_status
 from codeagent.providers.options import Options
 from codeagent.providers.sdk import import_openai, without_trio
@@ -24,13 +25,14 @@ from codeagent.settings import ProviderSettings
 if TYPE_CHECKING:
     import httpx2
     import openai
+    from openai._types import RequestOptions
 
 _CONNECT_SECONDS = 10.0
 _NO_KEY = "none"
 
 
 class Transport(Protocol):
-    """Sends one body. `post` raises Failure when no answer with a status below 400 came."""
+    """Sends one body. `post` raises Failure when no answer with a status below 300 came."""
 
     def warm_up(self) -> None:
         """Imports and builds what the first `post` needs; half a second, done once."""
@@ -138,13 +140,13 @@ class SdkTransport:
     def post(self, path: str, body: bytes) -> Body:
         with self._failures():
             response = self._client.post(
-                path, cast_to=_response_type(), content=body, options={"headers": self._headers()}, stream=True
+                path, cast_to=_response_type(), content=body, options=self._request_options(), stream=True
             )
         return Body(response, self._settings.idle_timeout_seconds)
 
     def get(self, path: str) -> Json:
         with self._failures():
-            response = self._client.get(path, cast_to=_response_type(), options={"headers": self._headers()})
+            response = self._client.get(path, cast_to=_response_type(), options=self._request_options())
         return _object(response)
 
     @contextmanager
@@ -161,6 +163,9 @@ class SdkTransport:
             raise _no_answer(error.__cause__ or error, self._settings) from error
         except httpx2.HTTPError as error:  # while the body of an error status was read
             raise Failure(Kind.CUT, f"the connection was cut: {_cause(error)}") from error
+
+    def _request_options(self) -> RequestOptions:
+        return {"headers": self._headers(), "follow_redirects": False}
 
     def _headers(self) -> dict[str, Any]:
         import openai
@@ -199,7 +204,7 @@ class PlainTransport:
         import httpx2
 
         with without_trio():
-            return httpx2.Client(timeout=_timeout(self._settings.idle_timeout_seconds), follow_redirects=True)
+            return httpx2.Client(timeout=_timeout(self._settings.idle_timeout_seconds))
 
     def post(self, path: str, body: bytes) -> Body:
         return Body(self._send("POST", path, body), self._settings.idle_timeout_seconds)
@@ -216,7 +221,7 @@ class PlainTransport:
         try:
             request = self._client.build_request(method, self._base_url + path, content=body, headers=self._headers)
             response = self._client.send(request, stream=True)
-            if response.status_code >= 400:
+            if response.status_code >= 300:
                 response.read()
                 raise of_status(response.status_code, response.headers, response.text)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -232,7 +237,7 @@ def _response_type() -> type[httpx2.Response]:
 
 def _object(response: httpx2.Response) -> Json:
     try:
-        content = response.json()
+        content = decoded(response.text)
     except ValueError:
         content = None
     if not isinstance(content, dict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -41,13 +41,15 @@ SPEAK: dict[str, Speak] = {
 class Recorded:
     """A Transport of answers that were recorded before."""
 
-    def __init__(self, *answers: bytes, content_type: str = "text/event-stream") -> None:
-        self.left = list(answers)
-        self._type = content_type
+    def __init__(self, *answers: bytes, headers: Mapping[str, str]) -> None:
+        """The headers are those of the first answer."""
+        self._left = list(answers)
+        self._headers = headers
 
     def post(self, path: str, body: bytes) -> Body:
-        content = self.left.pop(0)
-        return Body(httpx2.Response(200, headers={"content-type": self._type}, content=content), 1.0)
+        headers, self._headers = self._headers, {"content-type": "text/event-stream"}
+        stream = httpx2.ByteStream(self._left.pop(0))
+        return Body(httpx2.Response(200, headers=headers, stream=stream), 1.0)
 
     def get(self, path: str) -> Json:
         raise AssertionError("nothing is listed")
@@ -61,10 +63,12 @@ def stream(api: str, made: Reply) -> bytes:
     return b"".join(frames(api, BODY, made, Memory()))
 
 
-def asked(api: str, *answers: bytes, content_type: str = "text/event-stream") -> tuple[Inference, list[str]]:
+def asked(
+    api: str, *answers: bytes, content_type: str = "text/event-stream", headers: Mapping[str, str] | None = None
+) -> tuple[Inference, list[str]]:
     """The inference, and why it took more than one request."""
     settings = ProviderSettings("p", api, "m")  # type: ignore[arg-type]
-    transport = Recorded(*answers, content_type=content_type)
+    transport = Recorded(*answers, headers={"content-type": content_type, **(headers or {})})
     adapter = Adapter(settings, 1_000, SPEAK[api], transport, lambda _: None)
     notices: list[str] = []
 

@@ -1,94 +1,87 @@
-"""Puts a change into a file that somebody else has changed as well (`codeagent apply --3way`).
+"""A merge of three versions by lines (`codeagent apply --3way`), and where the common one comes from.
 
-What the file was when the copy was made is not stored; what each hunk saw of it is. A hunk goes to the one place
-where its lines stand now. Where the user has changed lines near it, its outer context may go, as in a merge of three
-versions, but never the line next to the change: changes that touch are a conflict. A hunk whose result stands there
-already was made by both.
+Each change of either side takes its place; changes that overlap or touch are a conflict, unless both sides made the
+same one. What a file was when the private copy was made is kept beside the stored diff, because neither the diff nor
+the repository holds all of it any more when it is needed.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from codeagent.patches import FilePatch, Hunk, PatchError, split_lines
+from codeagent.beneath import opened_root, read_beneath
+from codeagent.evidence.lines import differing
+from codeagent.patches import FilePatch, Hunk, PatchError, is_blob, parse, split_lines
+
+MAX_BASE = 1 << 20
+MAX_KEPT = 16 << 20
+"""Bytes of one file, and of all, that are kept to merge with."""
+
+Lines = Sequence[bytes]
+_Change = tuple[int, int, tuple[bytes, ...]]
+"""Lines of the base from..to (ends excluded) that become others."""
 
 
-def merged(patch: FilePatch, current: bytes) -> bytes:
-    """The file with the patch's hunks in it. Raises PatchError naming the first hunk that has no one place."""
-    lines = split_lines(current)
+def merged(base: bytes, patch: FilePatch, mine: bytes) -> bytes | int:
+    """What the patch and the user made of the base; else the line of the base, from 1, at which they clash."""
+    lines = split_lines(base)
+    theirs = (change for hunk in patch.hunks for change in _changes(hunk.old, hunk.new, _first(hunk)))
     new: list[bytes] = []
-    at = shift = 0
-    for number, hunk in enumerate(patch.hunks, 1):
-        found = _found(lines, hunk, at, shift)
-        if found is None:
-            raise PatchError(
-                f"{patch.path}: it was changed since the copy was made, and hunk {number} of {len(patch.hunks)} "
-                f"(line {hunk.start}) does not fit any more"
-            )
-        start, fitting = found
+    at, touching = 0, -1
+    for start, end, replacement in sorted({*theirs, *_changes(lines, split_lines(mine))}):
+        if start <= touching:
+            return start + 1
         new += lines[at:start]
-        new += fitting.new
-        at = start + len(fitting.old)
-        shift = start - _stated(fitting)
-    return b"".join(new + lines[at:])
+        new += replacement
+        at = touching = end
+    return b"".join([*new, *lines[at:]])
 
 
-def _found(lines: Sequence[bytes], hunk: Hunk, first: int, shift: int) -> tuple[int, Hunk] | None:
-    """Where the hunk goes, and as much of it as stands there."""
-    before, after = _context(hunk)
-    forms = [hunk, *_trimmed(hunk, before, after)]
-    if before or after:  # without any, nothing says where it was made
-        forms.insert(1, Hunk(hunk.start, hunk.new, hunk.new, hunk.start))
-    for one in forms:
-        place = _place(lines, one, first, shift)
-        if place is not None:
-            return place, one
-    return None
-
-
-def _context(hunk: Hunk) -> tuple[int, int]:
-    """How many lines stand unchanged before and after the change."""
-    before = _common(hunk.old, hunk.new)
-    return before, _common(hunk.old[before:][::-1], hunk.new[before:][::-1])
-
-
-def _trimmed(hunk: Hunk, before: int, after: int) -> Iterator[Hunk]:
-    """The hunk with less and less outer context, down to the line next to the change."""
-    for drop in range(1, max(before, after)):
-        head, tail = min(drop, max(before - 1, 0)), min(drop, max(after - 1, 0))
-        yield Hunk(
-            hunk.start + head,
-            hunk.old[head : len(hunk.old) - tail],
-            hunk.new[head : len(hunk.new) - tail],
-            hunk.new_start + head,
-        )
-
-
-def _common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    count = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            break
-        count += 1
-    return count
-
-
-def _stated(hunk: Hunk) -> int:
+def _first(hunk: Hunk) -> int:
     # A hunk without old lines stands after its line; with some, it begins at it.
     return hunk.start - 1 if hunk.old else hunk.start
 
 
-def _place(lines: Sequence[bytes], hunk: Hunk, first: int, shift: int) -> int | None:
-    """The one place of the hunk's old lines; None for none, and for several of which none is the expected one."""
-    if not hunk.old:
-        return None if lines else 0
-    size = len(hunk.old)
-    places = [
-        at
-        for at in range(first, len(lines) - size + 1)
-        if lines[at] == hunk.old[0] and tuple(lines[at : at + size]) == hunk.old
-    ]
-    if len(places) == 1:
-        return places[0]
-    expected = _stated(hunk) + shift
-    return expected if expected in places else None
+def _changes(base: Lines, new: Lines, first: int = 0) -> Iterator[_Change]:
+    for start, end, new_start, new_end in differing(base, new):
+        yield first + start, first + end, tuple(new[new_start:new_end])
+
+
+def keep_bases(repo: Path, patch: bytes, folder: Path) -> None:
+    """Keeps, under git's names of their contents, the text files that a diff changes, as they are on the host now.
+
+    A convenience of a later merge: what cannot be read or kept, or is not any more what the diff compares with, is
+    left out.
+    """
+    with suppress(OSError, PatchError), opened_root(repo) as root:
+        wanted = [one for one in parse(patch) if one.old_path and one.old_blob and one.hunks]
+        folder.mkdir(mode=0o700, exist_ok=True)
+        room = MAX_KEPT - sum(entry.stat().st_size for entry in folder.iterdir())
+        for one in wanted:
+            file = folder / one.old_blob
+            if not file.exists():
+                with suppress(OSError):
+                    content = read_beneath(root, str(one.old_path), min(MAX_BASE, room))
+                    if content is not None and is_blob(content, one.old_blob):
+                        _write(file, content)
+                        room -= len(content)
+
+
+def base_of(folder: Path | None, blob: str) -> bytes | None:
+    """A kept content; None when there is none."""
+    if folder is None or not blob.isalnum():
+        return None
+    with suppress(OSError):
+        content = (folder / blob).read_bytes()
+        if is_blob(content, blob):
+            return content
+    return None
+
+
+def _write(file: Path, content: bytes) -> None:
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "wb") as stream:
+        stream.write(content)

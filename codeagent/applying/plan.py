@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import diff_bytes, unified_diff
+from pathlib import Path
 
-from codeagent.applying.merge import merged
+from codeagent.applying.merge import base_of, merged
 from codeagent.applying.names import belongs_to_git, runs_elsewhere
 from codeagent.beneath import NotBeneath, opened_parent, read_beneath, stat_beneath
-from codeagent.patches import SYMLINK, FilePatch, PatchError, apply, is_blob
+from codeagent.patches import SYMLINK, FilePatch, PatchError, apply, is_blob, reverse, split_lines
 
 MAX_FILE = 64 << 20
 
@@ -43,11 +45,20 @@ class Write:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`conflicts` maps a path to why it cannot be written; with any, nothing is. `there` are the paths that are
-    already as the diff makes them."""
+    already as the diff makes them; into those in `merged` the change goes beside the user's."""
 
     writes: tuple[Write, ...]
     conflicts: dict[str, str]
     there: tuple[str, ...] = ()
+    merged: frozenset[str] = frozenset()
+
+    def merges(self) -> Iterator[bytes]:
+        """For each file that a change was merged into: what will be written, as a diff to what stands there."""
+        for write in self.writes:
+            if write.path in self.merged and write.before is not None and write.content is not None:
+                names = os.fsencode(f"{write.path} (as it is now)"), os.fsencode(f"{write.path} (merged)")
+                sides = split_lines(write.before.content), split_lines(write.content)
+                yield b"".join(diff_bytes(unified_diff, *sides, *names))
 
     @property
     def warnings(self) -> list[tuple[str, str]]:
@@ -81,34 +92,39 @@ def is_link(write: Write) -> bool:
     return write.mode is not None and stat.S_IFMT(write.mode) == stat.S_IFMT(SYMLINK)
 
 
-def plan(root: int, patches: Sequence[FilePatch], *, merge: bool = False) -> Plan:
-    """Applies the patches, one after the other, to the files below `root` in memory.
+def plan(root: int, patches: Sequence[FilePatch], *, merge: bool = False, bases: Path | None = None) -> Plan:
+    """Applies the patches, removals first, to the files below `root` in memory.
 
     A file that is not what it was when the copy was made is a conflict; `merge` puts the changes into what stands
-    there now where they meet none of the user's.
+    there now where they meet none of the user's. `bases` holds the files as they were (`merge.keep_bases`).
     """
     tree = _Tree(root)
     conflicts: dict[str, str] = {}
     there: list[str] = []
     made = {patch.new_path: patch for patch in patches}
-    for patch in patches:
+    for patch in sorted(patches, key=lambda one: one.new_path is not None):  # what goes first makes way
         try:
-            # A change of type is a deletion and a creation: what it makes tells whether it was made.
-            if _is_there(tree, made.get(patch.path, patch)):
+            # What takes the place of a file, or of a folder of its path, tells whether it was removed.
+            if any(_is_there(tree, made.get(path, patch)) for path in (*_in_place_of(patch, made), patch.path)):
                 there.append(patch.path)
             else:
-                _take(tree, patch, merge)
+                _take(tree, patch, merge, bases)
         except PatchError as error:
             conflicts[patch.path] = str(error).removeprefix(f"{patch.path}: ")
         except OSError as error:
             conflicts[patch.path] = error.strerror or str(error)
     writes = tuple(tree.writes())
+    merged_into = {one.path for one in patches if merge and _differs(tree.found.get(one.old_path or ""), one)}
     for path, why in tree.obstacles(writes).items():
         conflicts.setdefault(path, why)
-    return Plan(writes, conflicts, tuple(dict.fromkeys(there)))
+    return Plan(writes, conflicts, tuple(dict.fromkeys(there)), frozenset(merged_into))
 
 
-def _take(tree: _Tree, patch: FilePatch, merge: bool) -> None:
+def _in_place_of(patch: FilePatch, made: Collection[str | None]) -> list[str]:
+    return [folder for folder in _folders(patch.path) if folder in made] if patch.new_path is None else []
+
+
+def _take(tree: _Tree, patch: FilePatch, merge: bool, bases: Path | None) -> None:
     """Enters one patch into the tree."""
     for path in patch.paths:
         if belongs_to_git(path):
@@ -119,7 +135,7 @@ def _take(tree: _Tree, patch: FilePatch, merge: bool) -> None:
         raise PatchError(f"{old}: {DELETED}")
     if new_name not in (None, old) and tree.at(str(new_name)) is not None:
         raise PatchError(f"{new_name}: {IN_THE_WAY}")
-    content = _new_content(patch, before, merge)
+    content = _new_content(patch, before, merge, bases)
     if old is not None and old != new_name and not patch.copied:
         tree.put(old, None)
     if new_name is not None:
@@ -150,18 +166,41 @@ def _is_there(tree: _Tree, patch: FilePatch) -> bool:
     return same_mode
 
 
-def _new_content(patch: FilePatch, before: State | None, merge: bool) -> bytes | None:
+def _new_content(patch: FilePatch, before: State | None, merge: bool, bases: Path | None) -> bytes | None:
     if before is not None and patch.old_mode is not None and before.link != _is_link_mode(patch.old_mode):
         raise PatchError(f"{patch.path}: it is {'a symbolic link' if before.link else 'no symbolic link'} now")
     current = before.content if before is not None else None
-    changed = current is not None and patch.old_blob and not is_blob(current, patch.old_blob)
-    if not changed:
+    if not _differs(before, patch):
         return apply(patch, current)
     if not merge:
         raise PatchError(f"{patch.path}: {CHANGED}")
     if patch.new_path is None or patch.forward is not None or current is None or (before and before.link):
         raise PatchError(f"{patch.path}: {CHANGED}, and cannot be merged")
-    return merged(patch, current)
+    return _merged(patch, current, _base(patch, bases))
+
+
+def _base(patch: FilePatch, bases: Path | None) -> bytes | None:
+    """What the file was before the patch; for one that takes a change back, what that change had made of it."""
+    if (kept := base_of(bases, patch.old_blob)) is not None:
+        return kept
+    original = base_of(bases, patch.new_blob)
+    return None if original is None else apply(reverse(patch), original)
+
+
+def _differs(before: State | None, patch: FilePatch) -> bool:
+    return before is not None and bool(patch.old_blob) and not is_blob(before.content, patch.old_blob)
+
+
+def _merged(patch: FilePatch, current: bytes, base: bytes | None) -> bytes | None:
+    if base is None:  # lines that only moved can be found without it
+        try:
+            return apply(patch, current, anywhere=True)
+        except PatchError as error:
+            raise PatchError(f"{patch.path}: {CHANGED}, and {str(error).removeprefix(f'{patch.path}: ')}") from None
+    found = merged(base, patch, current)
+    if isinstance(found, int):
+        raise PatchError(f"{patch.path}: {CHANGED}, and both changes meet (at line {found} of what it was then)")
+    return found
 
 
 def _is_link_mode(mode: int) -> bool:

@@ -105,7 +105,7 @@ class _Apply:
             ended = recover(self._root, self._record)
         if ended:
             print(f"note: {ended}", file=sys.stderr)
-        made = plan(self._root, patches, merge=self._args.merge)
+        made = plan(self._root, patches, merge=self._args.merge, bases=self._session.bases)
         if made.conflicts:
             return self._refuse(made)
         if not made.writes:
@@ -131,6 +131,8 @@ class _Apply:
         from codeagent.ui.patch import readable
 
         print(readable(patch), end="", file=sys.stderr)
+        for lines in made.merges():
+            print(readable(lines), end="", file=sys.stderr)
         if self._args.reverse:
             print("note: this is taken back: lines after `+` go, lines after `-` come back", file=sys.stderr)
         for path in made.there:
@@ -167,7 +169,7 @@ class _Apply:
         from codeagent.errors import StorageError
         from codeagent.events import Applied
 
-        paths = [one.path for one in made.writes]
+        paths = sorted(one.path for one in made.writes)
         done = "Took back" if self._args.reverse else "Applied"
         back = "" if self._args.reverse else " `codeagent apply --reverse` takes it back."
         print(f"{done} {_counted(made)} in {self._repo}.{back}", file=sys.stderr)

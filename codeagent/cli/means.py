@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def open_means(
     Thread(target=_name_tracked, args=(sandbox, terminal), name="tracked-protected", daemon=True).start()
     provider = open_provider(choices.config.provider, closing)
     gate = _open_gate(choices, session, sandbox)
-    written = _StoredDiff(session, sandbox, terminal).update
+    written = _StoredDiff(session, choices.repo, sandbox, terminal).update
     tools = Toolset(sandbox, session.outputs, gate.classify, written).tools(patching=choices.patching)
     return Means(
         sandbox,
@@ -175,8 +176,9 @@ def _name_tracked(sandbox: DockerSandbox, terminal: Terminal) -> None:
 class _StoredDiff:
     """Keeps the session's stored diff that of its private copy."""
 
-    def __init__(self, session: Session, sandbox: DockerSandbox, terminal: Terminal) -> None:
+    def __init__(self, session: Session, repo: Path, sandbox: DockerSandbox, terminal: Terminal) -> None:
         self._session = session
+        self._repo = repo
         self._sandbox = sandbox
         self._terminal = terminal
         self._stored = b""
@@ -191,8 +193,11 @@ class _StoredDiff:
             self._terminal.note(f"the change could not be stored: {error.sentence}", "warn")
             return
         if diff.patch != self._stored:
+            from codeagent.applying.merge import keep_bases
+
             self._stored = diff.patch
             self._session.save_diff(diff.patch)
+            keep_bases(self._repo, diff.patch, self._session.bases)
             self._session.emit(WorkspaceChanged(list(diff.paths)))
             for note in diff.notes:
                 self._terminal.note(note, "warn")

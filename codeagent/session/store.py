@@ -3,6 +3,7 @@
     events.jsonl            everything that happened, one event a line
     outputs/<call_id>.txt   whole outputs of commands
     diff.patch              what the agent changed in its private copy
+    bases/<name>            what files were before that, under git's names of their contents
     lock                    held (flock) while a process uses the session; names it
 
 The operating system gives the lock back when the process ends, however it ends, so there are no stale ones.
@@ -103,6 +104,11 @@ class Session:
     @property
     def diff_file(self) -> Path:
         return self.folder / DIFF
+
+    @property
+    def bases(self) -> Path:
+        """The files that the diff changes as they were, to merge with."""
+        return self.folder / "bases"
 
     @property
     def outputs(self) -> Path:

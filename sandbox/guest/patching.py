@@ -76,8 +76,13 @@ def _index(old: Side | None, new: Side | None, hash_name: str) -> bytes:
 
 
 def _name(side: bytes, path: bytes) -> bytes:
-    """A path as git writes it: in C quotes where a byte is special, not ASCII, or a control."""
-    if all(32 <= byte < 127 and byte not in b'"\\' for byte in path):
+    """A path as git writes it: in C quotes where a byte is special, not ASCII, or a control.
+
+    Names with a blank at an end, or before a slash or `b/`, are quoted too: git takes that for the place where the
+    second name of a `diff --git` line begins, and reads no name in its own patches then (apply.c, git_header_name).
+    """
+    clear = not (path[:1] == b" " or path[-1:] == b" " or b" /" in path or b" b/" in path)
+    if clear and all(32 <= byte < 127 and byte not in b'"\\' for byte in path):
         return side + path
 
     def shown(byte: int) -> str:

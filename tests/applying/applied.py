@@ -52,20 +52,22 @@ def patch_between(old: Tree, new: Tree) -> bytes:
     """The diff of two trees, as the private copy's diff writes it."""
     parts: list[bytes] = []
     for path in sorted({*old, *new}, key=os.fsencode):
-        sides = (Side(*side[path]) if path in side else None for side in (old, new))
-        parts += file_patch(os.fsencode(path), *sides)
+        before, after = (Side(*side[path]) if path in side else None for side in (old, new))
+        parts += file_patch(os.fsencode(path), before, after)
     return b"".join(parts)
 
 
-def planned(repo: Path, patch: bytes, *, merge: bool = False, back: bool = False) -> Plan:
+def planned(repo: Path, patch: bytes, *, merge: bool = False, back: bool = False, bases: Path | None = None) -> Plan:
     patches = [reverse(each) for each in reversed(parse(patch))] if back else parse(patch)
     with opened_root(repo) as root:
-        return plan(root, patches, merge=merge)
+        return plan(root, patches, merge=merge, bases=bases)
 
 
-def applied(repo: Path, patch: bytes, *, merge: bool = False, back: bool = False) -> dict[str, str]:
+def applied(
+    repo: Path, patch: bytes, *, merge: bool = False, back: bool = False, bases: Path | None = None
+) -> dict[str, str]:
     """The conflicts; without any, the change is written."""
-    made = planned(repo, patch, merge=merge, back=back)
+    made = planned(repo, patch, merge=merge, back=back, bases=bases)
     if made.writes and not made.conflicts:
         carry_out(repo, made)
     return made.conflicts

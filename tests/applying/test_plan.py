@@ -130,7 +130,7 @@ def test_links_are_written_as_links(repo: Path) -> None:
 
 def test_a_change_that_is_there_already_is_no_conflict_and_no_write(repo: Path) -> None:
     assert applied(repo, EDIT) == {}
-    assert planned(repo, EDIT) == Plan((), {}, ("new/deep/file.txt", "old.txt", "src/a.py"))
+    assert planned(repo, EDIT) == Plan((), {}, ("old.txt", "new/deep/file.txt", "src/a.py"))
     (repo / "src/a.py").write_bytes(b"a\n")  # one file was taken back by hand
     made = planned(repo, EDIT)
     assert (made.conflicts, [one.path for one in made.writes]) == ({}, ["src/a.py"])

@@ -1,0 +1,186 @@
+"""`codeagent apply`, as a process: at a terminal and without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+from codeagent.events import SessionStarted, TurnStarted
+from codeagent.session.store import Session
+from tests.applying.applied import Tree, make, patch_between, tree
+
+OLD: Tree = {
+    "a.py": (0o100644, b"x = 1\n"),
+    ".git/HEAD": (0o100644, b"ref: refs/heads/main\n"),
+    "logo": (0o100644, b"\0" * 99),
+}
+NEW: Tree = {
+    **OLD,
+    "a.py": (0o100644, b"x = 2\xff \x1b[2J\xe2\x80\xae\n"),
+    "logo": (0o100644, bytes(range(256)) * 50),
+    ".envrc": (0o100644, b"echo hi\n"),
+}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return make(tmp_path / "repo", OLD)
+
+
+@pytest.fixture
+def session(tmp_path: Path, repo: Path) -> Path:
+    return stored(tmp_path, repo)
+
+
+def stored(tmp_path: Path, repo: Path) -> Path:
+    with Session.create(tmp_path / "home") as made:
+        made.emit(SessionStarted(str(repo.resolve()), "m", "p", "i", "v"))
+        made.journal.turn = 1
+        made.emit(TurnStarted("change it"))
+        made.save_diff(patch_between(OLD, NEW))
+    return made.folder
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from codeagent.cli.main import main; main()", "apply", *arguments]
+
+
+def environment(repo: Path) -> dict[str, str]:
+    return {**os.environ, "CODEAGENT_HOME": str(repo.with_name("home")), "LANG": "C.UTF-8", "TERM": "xterm"}
+
+
+def apply(repo: Path, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        command(*arguments), cwd=repo, capture_output=True, env=environment(repo), stdin=subprocess.DEVNULL
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def events(session: Path, kind: str) -> list[dict[str, Any]]:
+    records = map(json.loads, (session / "events.jsonl").read_text().splitlines())
+    return [record for record in records if record["type"] == kind]
+
+
+def test_yes_applies_and_reverse_takes_back_with_everything_else_proven_untouched(repo: Path, session: Path) -> None:
+    code, out, err = apply(repo, "--yes")
+    assert (code, out, tree(repo)) == (0, "", NEW)
+    shown, _, rest = err.partition("note: ")
+    assert "-x = 1\n+x = 2\\xff \\x1b[2J\\u202e\n" in shown
+    assert "Binary contents: 12,800 bytes in place of 99 bytes\n" in shown
+    assert max(map(len, shown.splitlines())) < 110
+    (first,) = events(session, "applied")
+    assert rest == (
+        ".envrc: other programs execute or obey a file of this name\n"
+        f"Applied 3 files in {repo}. `codeagent apply --reverse` takes it back.\n"
+        f"Everything else is untouched (sha256 {first['rest_before'][:16]} before and after).\n"
+    )
+    assert apply(repo, "--yes") == (0, "", f"The change is already in {repo}.\n")
+    code, _, err = apply(repo, "--yes", "--reverse")
+    assert (code, tree(repo)) == (0, OLD)
+    assert f"Took back 3 files in {repo}.\n" in err
+    _, second = events(session, "applied")
+    assert first["rest_before"] == first["rest_after"] == second["rest_before"] == second["rest_after"]
+    assert [(one["reverse"], one["paths"]) for one in (first, second)] == [
+        (False, [".envrc", "a.py", "logo"]),
+        (True, [".envrc", "a.py", "logo"]),
+    ]
+    assert apply(repo, "--yes", "--reverse") == (0, "", f"The change is not in {repo}.\n")
+
+
+def test_without_a_terminal_nothing_happens_but_with_yes(repo: Path, session: Path) -> None:
+    code, out, err = apply(repo)
+    assert (code, out, tree(repo)) == (2, "", OLD)
+    assert err == (
+        "codeagent: error: There is no terminal to ask at.\n"
+        "Look at `codeagent diff`, then use `codeagent apply --yes`.\n"
+    )
+
+
+def test_files_that_changed_since_are_named_and_nothing_is_written(repo: Path, session: Path) -> None:
+    (repo / "a.py").write_bytes(b"x = 3\n")
+    (repo / ".envrc").write_bytes(b"mine\n")
+    before = tree(repo)
+    assert apply(repo, "--yes") == (
+        1,
+        "",
+        "codeagent: error: The change does not fit the repository as it is now; nothing was written.\n"
+        "  .envrc: there is a file of this name now\n"
+        "  a.py: it was changed since the copy was made\n"
+        "`--3way` merges where your changes and these do not touch. "
+        "Resolve these files by hand (`codeagent diff` shows the change).\n",
+    )
+    assert tree(repo) == before
+    assert events(session, "applied") == []
+
+
+def at_terminal(repo: Path, *arguments: str) -> Any:
+    argv = command(*arguments)
+    child = pexpect.spawn(argv[0], argv[1:], cwd=str(repo), env=environment(repo), timeout=20, dimensions=(40, 100))
+    child.delaybeforesend = GUARD
+    return child
+
+
+GUARD = 0.3
+"""Seconds; what is typed sooner after the question stood there counts for nothing."""
+
+
+def asked(child: Any) -> None:
+    child.expect(re.escape("3 files"))
+    child.expect(re.escape("[y/N]: "))
+
+
+def test_only_an_exact_answer_typed_after_the_question_counts(repo: Path, session: Path) -> None:
+    child = at_terminal(repo)
+    child.delaybeforesend = None
+    child.send("y\ry\r")  # before the question stands there
+    child.delaybeforesend = GUARD
+    for answer in ("yes", " y", "Y"):
+        asked(child)
+        child.sendline(answer)
+    child.expect("Nothing was written")
+    child.expect(pexpect.EOF)
+    assert (child.wait(), tree(repo)) == (1, OLD)
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\r", 0), ("n\r", 1), ("\r", 1), ("\x04", 1), ("\x03", 130)])
+def test_the_answer_decides(repo: Path, session: Path, answer: str, code: int) -> None:
+    child = at_terminal(repo)
+    asked(child)
+    child.send(answer)
+    child.expect(pexpect.EOF)
+    assert (child.wait(), tree(repo)) == (code, NEW if code == 0 else OLD)
+
+
+def test_what_changes_between_the_question_and_the_answer_is_not_overwritten(repo: Path, session: Path) -> None:
+    child = at_terminal(repo)
+    asked(child)
+    (repo / "a.py").write_bytes(b"x = 3\n")
+    child.sendline("y")
+    child.expect("a.py was changed while this was being written; nothing was changed.")
+    child.expect(pexpect.EOF)
+    assert (child.wait(), tree(repo)) == (1, {**OLD, "a.py": (0o100644, b"x = 3\n")})
+
+
+def test_a_second_one_in_the_same_repository_waits_for_no_answer(repo: Path, session: Path, tmp_path: Path) -> None:
+    other = stored(tmp_path, repo)
+    child = at_terminal(repo, session.name)
+    asked(child)
+    code, _, err = apply(repo, "--yes", other.name)
+    assert (code, err.splitlines()[0], tree(repo)) == (
+        2,
+        f"codeagent: error: Another `codeagent apply` is at work in {repo}.",
+        OLD,
+    )
+    code, _, err = apply(repo, "--yes", session.name)
+    assert (code, "is in use by another codeagent" in err) == (2, True)
+    child.sendline("y")
+    child.expect(pexpect.EOF)
+    assert (child.wait(), tree(repo)) == (0, NEW)

@@ -41,8 +41,10 @@ PATTERNS = (
 )
 """In gitignore syntax, matched without regard to letter case, in every folder."""
 
-MAX_ENTRIES = 2_000_000
-SEARCH_SECONDS = 20.0
+MAX_ENTRIES = 5_000_000
+SEARCH_SECONDS = 60.0
+MAX_LINKS = 40
+"""Links that lead to links; the kernel's own bound."""
 
 Regex = tuple[str, bool]
 """A regular expression for a path from the root (folders end in a slash), and whether it protects or exempts."""
@@ -110,7 +112,7 @@ class Found:
 
     `links` are protected names that are links (what they lead to is among the others), `gits` the git directories
     inside, the repository's own `.git` among them, `unmaskable` protected things whose name is not text, which no
-    engine can mount over. `complete` is false when the walk was cut short.
+    engine can mount over. `complete` is false when the walk was cut short: there may be more.
     """
 
     files: tuple[str, ...] = ()
@@ -164,18 +166,23 @@ class _Search:
             is_folder = entry.is_dir(follow_symlinks=False)
             if entry.name == ".git":
                 self.gits.add(path)
-            elif self.matches(path, is_folder):
+            # A pattern for folders means what a link leads to, too: `.ssh` is often one.
+            elif self.matches(path, is_folder) or (entry.is_symlink() and self.matches(path, True)):
                 self._protect(entry, path, is_folder)
 
     def add_hard_links(self) -> None:
         """Further names of a protected file are masked too."""
+        for folder in list(self.folders):
+            for entry, _ in self._entries(f"{folder}/"):
+                self._note_further_names(entry)
         if self.linked:
             for entry, path in self._entries():
                 if entry.inode() in self.linked and entry.is_file(follow_symlinks=False):
                     self._add_file(path)
 
-    def _entries(self) -> Iterator[tuple[os.DirEntry[str], str]]:
-        waiting, seen = [""], 0
+    def _entries(self, top: str = "") -> Iterator[tuple[os.DirEntry[str], str]]:
+        """Everything below `top` but what lies in git directories and in protected folders further down."""
+        waiting, seen = [top], 0
         while waiting:
             below = waiting.pop()
             try:
@@ -197,23 +204,29 @@ class _Search:
             self._add_folder(path)
         elif entry.is_symlink():
             self.links.add(path)
-            self._protect_target(path)
+            for target in {_on_the_host(self.repo, path), _in_the_container(self.repo, path)}:
+                self._protect_target(target)
         elif entry.is_file(follow_symlinks=False):
             self._add_file(path)
+            self._note_further_names(entry)
+
+    def _note_further_names(self, entry: os.DirEntry[str]) -> None:
+        if entry.is_file(follow_symlinks=False):
             found = entry.stat(follow_symlinks=False)
             if found.st_nlink > 1:
                 self.linked.add(found.st_ino)
 
-    def _protect_target(self, path: str) -> None:
-        """A mount cannot stand on a link; what the link leads to is masked, when it lies inside."""
-        top, target = self.repo.resolve(), (self.repo / path).resolve()
-        if not target.is_relative_to(top) or not target.exists() or target == top:
+    def _protect_target(self, inside: str) -> None:
+        """A mount cannot stand on a link; what the link leads to is masked. What git has there is taken care of."""
+        if not inside or ".git" in inside.split("/"):
             return
-        inside = str(target.relative_to(top))
+        target = self.repo / inside
         if target.is_dir():
             self._add_folder(inside)
-        else:
+        elif target.is_file():
             self._add_file(inside)
+            if target.stat().st_nlink > 1:
+                self.linked.add(target.stat().st_ino)
 
     def _add_file(self, path: str) -> None:
         self.files.add(path)
@@ -224,6 +237,43 @@ class _Search:
         self.folders.add(path)
         if not _is_text(path):
             self.unmaskable.add(path)
+
+
+def _on_the_host(repo: Path, path: str) -> str:
+    """Where a link leads here, relative to the repository; empty when that is outside, or the repository itself."""
+    top, target = Path(os.path.realpath(repo)), Path(os.path.realpath(repo / path))
+    return target.relative_to(top).as_posix() if target != top and target.is_relative_to(top) else ""
+
+
+def _in_the_container(repo: Path, path: str) -> str:
+    """Where it leads with the repository at /workspace; the guest looks in the same way (see its `places`)."""
+    waiting, here, links = path.split("/")[::-1], list[str](), 0
+    while waiting:
+        name = waiting.pop()
+        if name == "..":
+            if not here:
+                return ""
+            here.pop()
+        elif name not in ("", "."):
+            here.append(name)
+            target = _link(repo / "/".join(here))
+            if target is None:
+                continue
+            links += 1
+            here.pop()
+            if links > MAX_LINKS or (target.startswith("/") and not f"{target}/".startswith(f"{WORKSPACE}/")):
+                return ""
+            if target.startswith("/"):
+                here, target = [], target[len(WORKSPACE) :]
+            waiting += target.split("/")[::-1]
+    return "/".join(here)
+
+
+def _link(path: Path) -> str | None:
+    try:
+        return os.fspath(path.readlink())
+    except OSError:
+        return None
 
 
 def _is_text(path: str) -> bool:

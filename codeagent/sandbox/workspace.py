@@ -98,6 +98,12 @@ class RepositoryLayout:
         return View(mounts, environment=git.environment(self.git, writable=writable))
 
     def _masks(self, top: str) -> list[Mount]:
+        if not self.found.complete:
+            raise SandboxError(
+                f"The repository is too large to find every protected file in it ({protected.MAX_ENTRIES:,} entries, "
+                f"{protected.SEARCH_SECONDS:.0f} seconds).",
+                "Name a part of it with --repo.",
+            )
         if self.found.unmaskable:
             raise SandboxError(
                 f"The protected file {self.found.unmaskable[0]!a} cannot be masked: its name is not text, and "

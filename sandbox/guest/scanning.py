@@ -13,11 +13,12 @@ import time
 from dataclasses import dataclass, field
 from threading import Lock
 
-from guest.operations import Reply
-from guest.places import MOUNT, decoded
+from guest.operations import Refusal, Reply
+from guest.places import MOUNT, decoded, locate
 from guest.tree import Tree
 
-MAX_FOLDERS = 50_000
+MAX_FOLDERS = 200_000
+"""What appears in further ones is not noticed; the host has looked at all of them in the beginning."""
 LIST_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MOUNTINFO = "/proc/self/mountinfo"
 TICK_NS = 50_000_000
@@ -29,6 +30,8 @@ class _Folder:
     mtime: int
     subfolders: list[bytes]
     protected: list[bytes]
+    links: list[bytes]
+    """Those of `protected` that are links: what they lead to may change while the folder does not."""
     gits: list[bytes]
 
 
@@ -40,7 +43,11 @@ class Scanner:
     masks: list[bytes] = field(default_factory=list)
     _folders: dict[bytes, _Folder] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
+    _protected: list[bytes] = field(default_factory=list)
+    _links: list[bytes] = field(default_factory=list)
+    _gits: list[bytes] = field(default_factory=list)
     _found: bytes = b""
+    _targets: set[bytes] | None = None
     _complete: bool = False
     _lost: list[str] = field(default_factory=list)
     _mounts: Mounts | None = None
@@ -50,6 +57,7 @@ class Scanner:
         with self._lock:
             if not self._steady():
                 self._scan()
+            self._follow_links()
             found, complete = self._found, self._complete
             lost = self._lost_masks()
         return {"complete": complete, "lost": lost[:100], "lost_count": len(lost)}, found
@@ -75,9 +83,8 @@ class Scanner:
         return bool(self._folders)
 
     def _scan(self) -> None:
-        protected: list[bytes] = []
-        gits: list[bytes] = []
         known, self._folders = self._folders, {}
+        self._protected, self._links, self._gits, self._targets = [], [], [], None
         waiting = [b""]
         while waiting and len(self._folders) < MAX_FOLDERS:
             path = waiting.pop()
@@ -85,12 +92,33 @@ class Scanner:
             if folder is None:
                 continue
             self._folders[path] = folder
-            protected += folder.protected
-            gits += folder.gits
+            self._protected += folder.protected
+            self._links += folder.links
+            self._gits += folder.gits
             waiting += folder.subfolders
-        found = {"protected": list(map(decoded, protected)), "gits": list(map(decoded, gits))}
-        self._found = json.dumps(found, separators=(",", ":")).encode("ascii")
         self._complete = not waiting
+
+    def _follow_links(self) -> None:
+        """What protected links lead to is protected as well."""
+        targets = {target for link in self._links if (target := self._target(link))}
+        if targets != self._targets:
+            self._targets = targets
+            protected = [*self._protected, *sorted(targets)]
+            found = {"protected": list(map(decoded, protected)), "gits": list(map(decoded, self._gits))}
+            self._found = json.dumps(found, separators=(",", ":")).encode("ascii")
+
+    def _target(self, link: bytes) -> bytes:
+        """Empty when it leads nowhere, outside, to the root, or to what git has: that is not masked."""
+        try:
+            with locate(self.tree.root, decoded(link)) as place:
+                return b"" if b".git" in place.path.split(b"/") else place.path
+        except (Refusal, OSError):
+            return b""
+
+    def _covers(self, path: bytes, entry: os.DirEntry[str]) -> bool:
+        """A pattern for folders means what a link leads to, too."""
+        covers = self.tree.protection.covers_entry
+        return covers(path, entry.is_dir(follow_symlinks=False)) or (entry.is_symlink() and covers(path, True))
 
     def _look(self, path: bytes, known: _Folder | None) -> _Folder | None:
         try:
@@ -104,7 +132,7 @@ class Scanner:
     def _read(self, path: bytes, mtime: int) -> _Folder:
         # A folder that changed just now may change again within the same tick of its clock.
         settled = time.time_ns() - mtime > TICK_NS
-        folder = _Folder(mtime if settled else UNSETTLED, [], [], [])
+        folder = _Folder(mtime if settled else UNSETTLED, [], [], [], [])
         here = os.open(path or b".", LIST_FLAGS, dir_fd=self.tree.root)
         try:
             with os.scandir(here) as entries:
@@ -114,8 +142,10 @@ class Scanner:
                     inner = path + b"/" + name if path else name
                     if name == b".git":
                         folder.gits.append(inner)
-                    elif self.tree.protection.covers_entry(inner, is_folder):
+                    elif self._covers(inner, entry):
                         folder.protected.append(inner)
+                        if entry.is_symlink():
+                            folder.links.append(inner)
                     elif is_folder:
                         folder.subfolders.append(inner)
         finally:

@@ -34,6 +34,7 @@ def repo(tmp_path: Path) -> Path:
     (top / "link").symlink_to(".env")
     (top / "conf").mkdir()
     (top / "conf/tls.key").symlink_to("../plain-name")
+    (top / "soon.key").symlink_to("later")
     write(top, {"plain-name": "hunter2\n"})
     os.link(top / "credentials.json", top / "hard-link.json")
     git(top, "init", "-q")
@@ -65,7 +66,7 @@ def test_no_tool_sees_what_is_protected(open_one: Open, repo: Path, copied: bool
     assert refusals(opened, *named) == [str(ErrorKind.PROTECTED_PATH)] * len(named)
     entries = {entry.path: entry.protected for entry in opened.sandbox.list_dir(".", 1, 0).entries}
     assert {path for path, protected in entries.items() if protected} == {
-        *(".env", ".aws", "credentials.json", "my secrets", "hard-link.json", "plain-name")
+        *(".env", ".aws", "credentials.json", "my secrets", "hard-link.json", "plain-name", "soon.key")
     }
     if copied:
         opened.output("rm -f .env; echo x > .env; echo y >> credentials.json", writable=True)
@@ -93,14 +94,41 @@ def linked(top: Path) -> None:
     (top / "x.pem").symlink_to("other")
 
 
-@pytest.mark.parametrize("change", [replaced, added, removed_and_made_again, linked])
+def led_elsewhere(top: Path) -> None:
+    write(top, {"other": "hunter3\n"})
+    (top / "conf/tls.key").unlink()
+    (top / "conf/tls.key").symlink_to("../other")
+
+
+def made_at_last(top: Path) -> None:
+    """What a link has led to all the time."""
+    write(top, {"later": "hunter3\n"})
+
+
+def a_folder_linked(top: Path) -> None:
+    write(top, {"home/ssh/key": "hunter3\n"})
+    (top / ".ssh").symlink_to("home/ssh")
+
+
+@pytest.mark.parametrize(
+    "change", [replaced, added, removed_and_made_again, linked, led_elsewhere, made_at_last, a_folder_linked]
+)
 def test_a_mask_that_came_off_or_is_missing_is_noticed_before_the_next_call(
     open_one: Open, repo: Path, change: Callable[[Path], None]
 ) -> None:
     opened = open_one(repo=repo, settings=SETTINGS)
     assert "hunter" not in opened.output("grep -r hunter . || true")
     change(repo)
-    assert "hunter3" not in opened.output("grep -r hunter . || true; cat .env* new/folder/id_rsa x.pem")
+    assert "hunter3" not in opened.output(
+        "grep -r hunter . || true; cat .env* new/folder/id_rsa *.pem */*.key *.key .ssh/key"
+    )
+
+
+def test_links_cannot_keep_a_container_from_starting(open_one: Open, repo: Path) -> None:
+    for number, target in enumerate((".git", ".git/config", ".git/hooks", "4.key", ".", "/")):
+        (repo / f"{number}.key").symlink_to(target)
+    opened = open_one(repo=repo, settings=SETTINGS)
+    assert opened.output("cat .env a.txt && git status --short a.txt") == "a\n?? a.txt\n"
 
 
 def test_a_secret_that_goes_away_does_no_harm(open_one: Open, repo: Path) -> None:

@@ -46,6 +46,29 @@ def test_a_file_made_in_the_same_tick_as_the_scan_is_noticed(tmp_path: Path) -> 
             os.utime(tmp_path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+def test_what_protected_links_lead_to_is_looked_at_again_each_time(tmp_path: Path) -> None:
+    write(tmp_path, {"d/x": "", ".git/config": ""})
+    for name, target in {
+        ".env": "later/made",
+        ".aws": "d",
+        "a.key": "a.key",
+        "b.key": "/etc/passwd",
+        "c.key": ".git/config",
+        "d.key": "/workspace/d/x",
+        ".ssh": ".",
+    }.items():
+        (tmp_path / name).symlink_to(target)
+    links = {".env", ".aws", "a.key", "b.key", "c.key", "d.key", ".ssh"}
+    with in_process(tmp_path, protect=PROTECT) as guest:
+        assert seen(guest)[0] == {*links, "d", "d/x"}
+        write(tmp_path, {"later/made": ""})
+        assert seen(guest)[0] == {*links, "d", "d/x", "later/made"}
+        (tmp_path / ".env").unlink()
+        (tmp_path / ".env").symlink_to("later")
+        assert seen(guest)[0] == {*links, "d", "d/x", "later"}
+        assert set(protected.find(tmp_path, protected.regexes()).names) == {*links, "d", "d/x", "later"}
+
+
 def test_masks_that_are_not_mounted_are_told(tmp_path: Path) -> None:
     write(tmp_path, {".env": ""})
     with in_process(tmp_path, protect=PROTECT, mounted=[".env"]) as guest:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.errors import UsageError
+from codeagent.errors import SandboxError, UsageError
 from codeagent.sandbox import protected
 from codeagent.sandbox.hardening import Mount
 from codeagent.sandbox.protected import Found
+from codeagent.sandbox.workspace import RepositoryLayout
+from codeagent.settings import SandboxSettings
 from tests.guest.trees import write
 
 PROTECTED = [
@@ -83,6 +85,36 @@ def test_a_walk_finds_files_folders_links_and_further_names(tmp_path: Path) -> N
         Mount("tmpfs", "/workspace/c/.ssh"),
         *(Mount("bind", f"/workspace/{path}", "/empty") for path in found.files),
     ]
+
+
+def test_further_names_are_found_of_what_lies_in_folders_and_behind_links(tmp_path: Path) -> None:
+    write(tmp_path, {".ssh/deep/key": "s", "plain": "s", "d/in": "s"})
+    os.link(tmp_path / ".ssh/deep/key", tmp_path / "my-key")
+    os.link(tmp_path / "plain", tmp_path / "plain-too")
+    os.link(tmp_path / "d/in", tmp_path / "in-too")
+    (tmp_path / "x.pem").symlink_to("plain")
+    (tmp_path / ".aws").symlink_to("d")
+    found = protected.find(tmp_path, protected.regexes())
+    assert found == Found(
+        files=("in-too", "my-key", "plain", "plain-too"), folders=(".ssh", "d"), links=(".aws", "x.pem")
+    )
+
+
+def test_links_that_lead_nowhere_or_to_what_git_has_are_harmless(tmp_path: Path) -> None:
+    write(tmp_path, {".git/config": "", "sub/.git/config": ""})
+    targets = {"a": "a.key", "b": "c.key", "c": "b.key", "d": "x" * 250, "e": ".git/config", "f": "sub/.git"}
+    for name, target in targets.items():
+        (tmp_path / f"{name}.key").symlink_to(target)
+    found = protected.find(tmp_path, protected.regexes())
+    assert (found.masks, len(found.links)) == ((), 6)
+
+
+def test_a_repository_too_large_to_look_through_is_an_error(tmp_path: Path) -> None:
+    layout = RepositoryLayout(tmp_path, SandboxSettings())
+    layout._found = Found(complete=False)
+    with pytest.raises(SandboxError) as caught:
+        layout.mounted()
+    assert "too large to find every protected file" in caught.value.message
 
 
 def test_a_walk_is_bounded_in_time(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ the record (see `codeagent.applying.record`) says how to put everything back.
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 import secrets
@@ -143,20 +144,35 @@ def _carry_out(root: int, writes: Sequence[Write], record: Record) -> None:
         likes = [_like(root, one.path) for one in writes]
         for number, (one, like) in enumerate(zip(writes, likes, strict=True)):
             if one.content is not None and not is_link(one):
-                _stage(root, work, f"new-{number}", one, like)
+                with _about(one.path):
+                    _stage(root, work, f"new-{number}", one, like)
         for number, one in enumerate(writes):
             if one.before is not None:
-                _set_aside(root, work, f"old-{number}", one)
+                with _about(one.path):
+                    _set_aside(root, work, f"old-{number}", one)
         for folder in record.removed:
-            with opened_parent(root, folder.path) as (parent, name):
+            with _about(folder.path), opened_parent(root, folder.path) as (parent, name):
                 os.rmdir(name, dir_fd=parent)
         for path in record.made:
-            _make_folder(root, path)
+            with _about(path):
+                _make_folder(root, path)
         for number, (one, like) in enumerate(zip(writes, likes, strict=True)):
             if one.content is not None:
-                _place(root, work, f"new-{number}", one, like)
+                with _about(one.path):
+                    _place(root, work, f"new-{number}", one, like)
         _check_kept(work, writes, likes)
     _settle(root, writes)
+
+
+@contextmanager
+def _about(path: str) -> Iterator[None]:
+    """An error of the file system names the path."""
+    try:
+        yield
+    except NotBeneath:
+        raise
+    except OSError as error:
+        raise OSError(error.errno, f"{path}: {error.strerror or error}") from error
 
 
 def _like(root: int, path: str) -> _Like:
@@ -179,6 +195,8 @@ def _stage(root: int, work: int, staged: str, one: Write, like: _Like) -> None:
         file.write(one.content or b"")
         file.flush()
         _own_like(work, staged, like.status)
+        if like.file and os.fstat(fd).st_uid != like.status.st_uid:
+            raise PermissionError(errno.EPERM, "it belongs to another user, and would not any more")
         if like.file and stat.S_ISREG(like.status.st_mode):
             _copy_attributes(root, one.path, fd)
         os.fchmod(fd, _permissions(one, like))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from html import escape
 from typing import Any
 
-from codeagent.ui import wording
+from codeagent.ui import ending, wording
 from codeagent.ui.inert import inert, inert_line
+from codeagent.ui.prose import inert_markdown
 from codeagent.ui.report.story import Row, Story, StoryTurn
 from codeagent.ui.verified import SIDES, record_lines
 
@@ -78,6 +78,7 @@ def _end(turn: StoryTurn, full: bool) -> Iterator[str]:
         if isinstance(text := ended.get(name), str):
             yield f"{'Answer' if name == 'answer' else 'Partial answer'}:"
             yield from (f"  {line}" for line in inert(text).split("\n"))
+    yield from _evidence_of(ended)
     yield from _facts_of(ended)
     yield from (f"  {line}" for line in _record_of(ended))
     for label, text in _outputs(ended):
@@ -89,6 +90,10 @@ def _end(turn: StoryTurn, full: bool) -> Iterator[str]:
             else f"      {label} ({len(lines)} lines; --full shows them):"
         )
         yield from (f"        {line}" for line in shown)
+
+
+def _evidence_of(ended: Mapping[str, Any]) -> list[str]:
+    return [inert_line(line) for line in ending.evidence(ended)]
 
 
 def _facts_of(ended: Mapping[str, Any]) -> Iterator[str]:
@@ -118,8 +123,8 @@ def _outputs(ended: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def markdown(story: Story, diff: bytes | None) -> str:
     """The session as one Markdown document; foreign text stands in code blocks that it cannot close."""
-    title = escape(inert_line(story.turns[0].question), quote=False) if story.turns else "Session"
-    parts = [f"# {title}", "\n".join(_list_of_facts(story))]
+    title = inert_line(story.turns[0].question) if story.turns else "Session"
+    parts = [inert_markdown(f"# {title}"), "\n".join(_list_of_facts(story))]
     for turn in story.turns:
         parts += list(_markdown_turn(story, turn))
     if diff:
@@ -139,9 +144,12 @@ def _markdown_turn(story: Story, turn: StoryTurn) -> Iterator[str]:
     for name, title in (("answer", "### Answer"), ("partial", "### Partial answer")):
         if isinstance(text := ended.get(name), str):
             yield title
-            yield inert(text)  # the model writes Markdown; whoever renders the document keeps HTML out
+            yield inert_markdown(text)
     if ended:
-        yield "\n".join(f"- {escape(line, quote=False)}" for line in _facts_of(ended))
+        if evidence := _evidence_of(ended):
+            yield "### What it rests on"
+            yield _fenced("\n".join(evidence))
+        yield "\n".join(f"- {_code(line)}" for line in _facts_of(ended))
         if record := _record_of(ended):
             yield "### Verification"
             yield _fenced("\n".join(record))

@@ -38,8 +38,11 @@ def verified(record: Mapping[str, Any]) -> list[str]:
 
 
 def evidence(record: Mapping[str, Any]) -> list[str]:
-    """What the answer rests on, and what it does not."""
-    return [*wording.citation_lines(record.get("citations") or ()), *wording.evidence_lines(record)]
+    """What the answer rests on, and what it does not. Fields of a wrong kind, in a damaged log, are passed over."""
+    parts = {name: record.get(name) for name in ("citations", "limits", "unsupported")}
+    sound = {name: part if isinstance(part, list) else [] for name, part in parts.items()}
+    citations = [citation for citation in sound["citations"] if isinstance(citation, Mapping)]
+    return [*wording.citation_lines(citations), *wording.evidence_lines({**record, **sound})]
 
 
 def next_steps(record: Mapping[str, Any], *, changed: bool) -> Iterable[str]:

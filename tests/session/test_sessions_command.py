@@ -109,6 +109,7 @@ def test_show_pairs_calls_with_approvals_and_outputs(state: Path, capsys: pytest
     out = capsys.readouterr().out
     assert "\x1b" not in out
     told = [line.partition(" s  ")[2] if line.startswith("  +") else line for line in out.splitlines()]
+    told = [line.partition("completed in")[0] + "completed" if "completed in" in line else line for line in told]
     assert told[4:] == [
         r"Turn 1: why \x1b]0;x\x07?",
         "round 1  model response 900 tokens in (300 cached), 40 out  completed",
@@ -126,6 +127,7 @@ def test_show_pairs_calls_with_approvals_and_outputs(state: Path, capsys: pytest
         "        Because of a.py:1.",
         "Answer:",
         "  Because of a.py:1.",
+        "No evidence cited.",
         "Loop: answered after 2 rounds",
         "Fix: not verified (no verification was requested)",
     ]
@@ -226,7 +228,7 @@ def test_markdown_keeps_foreign_text_inside_its_blocks(state: Path, capsys: pyte
     session = answered(state, question="<script>x</script>", output="```\n# not a heading\n````\n")
     run(["sessions", "export", session.id, "--markdown"])
     out = capsys.readouterr().out
-    assert out.startswith("# &lt;script&gt;x&lt;/script&gt;\n")
+    assert out.startswith("# &lt;script>x&lt;/script>\n")
     assert "`````\n```\n# not a heading\n````\n\n`````" in out
 
 

@@ -1,0 +1,57 @@
+"""Markdown by a model, to be rendered by somebody else: nothing in it leads out, loads anything or becomes markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from codeagent.ui.inert import inert
+
+# An escaped character, a run of backticks, and what HTML, links and images begin with.
+_PIECE = re.compile(r"\\.|`+|<|\[", re.DOTALL)
+
+
+def inert_markdown(text: str) -> str:
+    """`text` with the same structure and the same code; its HTML, links and images stay as they were typed.
+
+    What is code is decided as CommonMark does, block by block (https://spec.commonmark.org/0.31.2/#code-spans), so
+    that a backtick in one place cannot make code of what follows in another.
+    """
+    lines = inert(text).split("\n")
+    shown: list[str] = []
+    for start, end, code in _blocks("\n".join(lines)):
+        shown += (_cells(line) for line in lines[len(shown) : start])
+        block = lines[start:end]
+        shown += block if code else _escaped("\n".join(block)).split("\n")
+    shown += (_cells(line) for line in lines[len(shown) :])
+    return "\n".join(shown)
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
+    """First line, line after the last, and whether it is code, of each block whose lines are read as one text."""
+    from markdown_it import MarkdownIt
+
+    in_table = False
+    for token in MarkdownIt().enable("table").disable(["html_block", "reference"]).parse(text):
+        if token.type in ("table_open", "table_close"):
+            in_table = token.type == "table_open"
+        elif token.map and not in_table and token.type in ("fence", "code_block", "inline"):
+            yield token.map[0], token.map[1], token.type != "inline"
+
+
+def _cells(line: str) -> str:
+    """A line of a table, or of no block at all: code never goes beyond a bar."""
+    return "|".join(map(_escaped, line.split("|")))
+
+
+def _escaped(text: str) -> str:
+    pieces, end = [], 0
+    while match := _PIECE.search(text, end):
+        pieces.append(text[end : match.start()])
+        found, end = match.group(), match.end()
+        if found[0] == "`" and (closing := re.search(rf"(?<!`){found}(?!`)", text[end:])):
+            # HTML at the beginning of a line would end the paragraph, and with it the code.
+            code = re.sub(r"(\n[ \t>]*)<", r"\1&lt;", text[end : end + closing.end()])
+            found, end = found + code, end + closing.end()
+        pieces.append({"<": "&lt;", "[": "\\["}.get(found, found))
+    return "".join([*pieces, text[end:]])

@@ -1,21 +1,18 @@
-"""Every flag that the table calls harmless is tried for real: given a name, it must neither write it nor run it."""
+"""Every flag that the table calls harmless, in each form that it takes. tests/docker/test_gate.py tries them."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cache
 from shlex import join
 
 import pytest
 
 from codeagent.approval.classify import classify
-from codeagent.approval.flags import Program, known_flags
+from codeagent.approval.flags import known_flags
 from codeagent.approval.git import COMMANDS
 from codeagent.approval.readonly import PROGRAMS
 from codeagent.approval.seam import CommandClass
-from tests.approval.dangerous import plant, snapshot
 
 OPERANDS: dict[str, list[list[str]]] = {
     "tr": [["a", "b"]],
@@ -28,6 +25,10 @@ OPERANDS: dict[str, list[list[str]]] = {
     "diff": [["a.txt", "b.txt"], ["src", "bin"]],
     "join": [["a.txt", "b.txt"]],
 }
+# Without a revision, these take HEAD; and those that are `git log` by another name are not tried with a path again.
+OPERANDS |= {f"git {name}": [["HEAD"], ["a.txt"]] for name in ("log", "diff-tree", "rev-list")}
+OPERANDS |= {f"git {name}": [["HEAD"]] for name in ("show", "whatchanged", "reflog")}
+OPERANDS |= {"git stash list": [[]]}
 ENDLESS = ("tail -f", "tail -F", "tail --follow")
 VALUES = ("new", "./x", "1")
 
@@ -53,55 +54,33 @@ def spelled(name: str, kind: str) -> Iterator[list[str]]:
             yield [name, "new"]
 
 
-def commands(prefix: list[str], program: Program, operands: list[list[str]]) -> Iterator[str]:
+def commands(case: str) -> Iterator[str]:
+    prefix, program = CASES[case]
+    usual = [[], ["HEAD"], ["a.txt"]] if prefix[0] == "git" else [["a.txt"], ["a.txt", "src"], []]
     for name, kind in known_flags(program.flags).items():
         for flag in spelled(name, kind):
-            for given in operands:
+            for given in OPERANDS.get(case, usual):
                 yield join([*prefix, *flag, *given])
 
 
-def harmless(prefix: list[str], program: Program, operands: list[list[str]]) -> Iterator[str]:
-    """The commands that run unasked, but those that never end."""
-    for command in dict.fromkeys(commands(prefix, program, operands)):
-        if classify(command).class_ is CommandClass.READ_ONLY and not command.startswith(ENDLESS):
-            yield command
+@cache
+def harmless(case: str) -> list[str]:
+    """The commands of one case that run unasked, but those that never end."""
+    return [
+        command
+        for command in dict.fromkeys(commands(case))
+        if classify(command).class_ is CommandClass.READ_ONLY and not command.startswith(ENDLESS)
+    ]
 
 
-CASES = [
-    *(
-        (name, [name], program, OPERANDS.get(name, [["a.txt"], ["a.txt", "src"], []]))
-        for name, program in PROGRAMS.items()
-    ),
-    *(
-        (f"git {name}", ["git", *name.split()], program, [[], ["HEAD"], ["a.txt"]])
-        for name, program in COMMANDS.items()
-    ),
-]
+CASES = {
+    **{name: ([name], program) for name, program in PROGRAMS.items()},
+    **{f"git {name}": (["git", *name.split()], program) for name, program in COMMANDS.items()},
+}
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("table") / "repo"
-    plant(root)
-    return root
-
-
-@pytest.mark.parametrize(
-    ("prefix", "program", "operands"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
-)
-def test_no_harmless_flag_writes_or_runs_what_it_is_given(
-    prefix: list[str], program: Program, operands: list[list[str]], tree: Path
-) -> None:
-    reading = list(harmless(prefix, program, operands))
-    environ = {
-        "PATH": f"{tree}/bin:{os.environ['PATH']}",
-        "HOME": "/nonexistent",
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_CONFIG_NOSYSTEM": "1",
-    }
-    before = snapshot(tree)
-    script = "".join(f"{command} </dev/null >/dev/null 2>&1\n" for command in reading)
-    subprocess.run(["/bin/sh", "-c", script], cwd=tree, env=environ, capture_output=True, timeout=120)
-    changed = sorted(set(snapshot(tree).items()) ^ set(before.items()))
-    assert changed == []
-    assert len(reading) >= len(known_flags(program.flags)) // 3
+@pytest.mark.parametrize("name", CASES)
+def test_most_flags_of_a_program_run_unasked(name: str) -> None:
+    """So that trying the harmless ones says something."""
+    _, program = CASES[name]
+    assert len(harmless(name)) >= len(known_flags(program.flags)) // 3

@@ -334,7 +334,7 @@ def test_the_real_command_killed_at_random_moments_goes_on_to_its_answer(setup: 
 
     chance = random.Random(11)
     gone_on = 0
-    for trial in range(8):
+    for trial in range(5):
         with ModelServer(answer) as server:
             process = setup.started(server, "ask", "why?", "--approve", "contained")
             if trial % 4:  # the others may be hit before the turn has begun
@@ -354,4 +354,4 @@ def test_the_real_command_killed_at_random_moments_goes_on_to_its_answer(setup: 
                 assert time.monotonic() - began < 5
                 time.sleep(0.05)
             shutil.rmtree(folder)
-    assert gone_on >= 6
+    assert gone_on >= 4

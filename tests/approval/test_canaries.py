@@ -44,6 +44,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(script=SCRIPTS)
 def test_what_is_read_only_leaves_everything_untouched(script: str, tree: Path) -> None:

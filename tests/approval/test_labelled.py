@@ -98,6 +98,7 @@ def test_every_dangerous_flag_is_refused_wherever_it_stands() -> None:
     assert let_through == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
     [
@@ -122,6 +123,7 @@ def test_no_script_takes_long_or_breaks_the_judgement(script: str) -> None:
     assert time.monotonic() - began < 15
 
 
+@pytest.mark.slow
 def test_a_forbidden_command_is_found_beside_what_no_parser_finishes() -> None:
     assert classify("mount x; " + "<" * 100_000).reason == "mount never runs"
     assert classify("<" * 100_000 + "; rm -rf /").reason == "rm -r of / never runs"

@@ -135,12 +135,14 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(script=SCRIPTS)
 def test_what_is_understood_of_arbitrary_text_is_what_every_shell_passes(script: str, empty: Path) -> None:
     compare(script, empty)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(script=LISTS)
 def test_lists_groups_and_quotes_are_read_as_every_shell_reads_them(script: str, empty: Path) -> None:

@@ -59,6 +59,7 @@ def known_to_git(top: Path) -> set[bytes]:
     return {path for path in output.split(b"\0") if path and (top / path.decode()).exists()}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     files=st.lists(st.tuples(FOLDERS, NAMES), min_size=1, max_size=8),

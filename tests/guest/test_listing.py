@@ -153,6 +153,7 @@ def test_undecodable_names_survive(tmp_path: Path) -> None:
     assert names(tmp_path) == ["caf\udce9"]
 
 
+@pytest.mark.slow
 def test_pages_of_a_hundred_thousand_entries_are_fast_and_complete(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     write(tmp_path, {".gitignore": "*.o\nnode_modules/\n/dist\n*.py[co]\n", "a.o": "", "dist/x": ""})

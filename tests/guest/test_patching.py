@@ -80,6 +80,7 @@ LINK = st.builds(Side, st.just(0o120000), st.sampled_from([b"a", b"../x", b"nowh
 TREE = st.dictionaries(NAMES, FILE | FILE | LINK, max_size=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TREE, TREE)
 def test_git_apply_turns_the_old_tree_into_the_new_one(old: Files, new: Files) -> None:

@@ -44,6 +44,7 @@ entries = st.one_of(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", ["responses", "chat", "messages"])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(script=st.lists(entries, min_size=1, max_size=5), goes_on=st.booleans())

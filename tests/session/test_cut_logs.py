@@ -69,6 +69,7 @@ def assert_accepted(folder: Path, api: Api, memory: ModelServer, message: str | 
             provider.infer(Request("Find out.", items, tools, session.id), lambda _: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_a_log_cut_at_any_event_can_be_gone_on_with(tmp_path: Path, api: Api) -> None:
     folder, memory = recorded(tmp_path / "whole", api)
@@ -81,6 +82,7 @@ def test_a_log_cut_at_any_event_can_be_gone_on_with(tmp_path: Path, api: Api) ->
         assert_accepted(cut, api, memory, None if kept % 2 else "go on")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_a_log_that_lost_any_line_can_be_gone_on_with(tmp_path: Path, api: Api) -> None:
     folder, memory = recorded(tmp_path / "whole", api)
@@ -93,6 +95,7 @@ def test_a_log_that_lost_any_line_can_be_gone_on_with(tmp_path: Path, api: Api) 
         assert_accepted(damaged, api, memory, "go on")
 
 
+@pytest.mark.slow
 def test_a_log_cut_at_any_byte_can_be_gone_on_with(tmp_path: Path) -> None:
     folder, memory = recorded(tmp_path / "whole", "responses")
     content = (folder / EVENTS).read_bytes()

@@ -133,6 +133,7 @@ def test_a_hundred_kills_at_random_moments_and_each_session_goes_on_to_its_answe
     assert repaired >= 1  # some were hit while a call was open
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
 def test_an_interrupted_turn_ends_at_once_and_goes_on_later(
     tmp_path: Path, processes: Processes, signals: list[signal.Signals]

@@ -37,6 +37,7 @@ def too_long(_api: str, body: dict[str, Any]) -> Rejection | None:
     return Rejection("Your input exceeds the context window of this model.", "context_length_exceeded")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("api", "rounds"), [("responses", 300), ("chat", 300), ("messages", 300)])
 def test_many_rounds_stay_within_the_window_and_cost_the_same(tmp_path: Path, api: Api, rounds: int) -> None:
     numbers = count(1)

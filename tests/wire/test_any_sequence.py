@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +39,7 @@ ENTRIES: st.SearchStrategy[Any] = st.one_of(REPLIES, REPLIES, REPLIES, FAILURES)
 STEPS = st.lists(st.tuples(st.sampled_from(APIS), ENTRIES, st.booleans()), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(STEPS)
 def test_any_sequence_leaves_a_conversation_that_every_api_accepts(steps: list[tuple[str, Scripted, bool]]) -> None:
@@ -85,6 +87,7 @@ def _one_round(talk: Talk) -> None:
         talk.history.append(UserMessage("Next."))
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(APIS), PARTS), min_size=1, max_size=5))
 def test_only_the_writer_of_reasoning_sees_it_again(turns: list[tuple[str, Any]]) -> None:

@@ -138,7 +138,7 @@ def test_a_change_of_every_kind_is_written_and_taken_back(tmp_path: Path) -> Non
 
 def test_killed_at_any_step_it_is_all_or_nothing_for_the_next(tmp_path: Path) -> None:
     ends = set()
-    for code, repo in outcomes(tmp_path, killed, every=2):
+    for code, repo in outcomes(tmp_path, killed, every=3):
         assert code == -signal.SIGKILL
         said = recovered(repo)
         now = tree(repo)
@@ -155,7 +155,7 @@ def test_killed_at_any_step_it_is_all_or_nothing_for_the_next(tmp_path: Path) ->
 
 
 def test_killed_again_while_putting_things_back_nothing_is_lost(tmp_path: Path) -> None:
-    for _, repo in outcomes(tmp_path, killed, every=9):
+    for _, repo in outcomes(tmp_path, killed, every=17):
         for again in range(0, 60, 7):
 
             def child(repo: Path = repo, again: int = again) -> int:
@@ -171,7 +171,7 @@ def test_killed_again_while_putting_things_back_nothing_is_lost(tmp_path: Path) 
 
 def test_a_failure_at_any_step_leaves_everything_as_it_was(tmp_path: Path) -> None:
     ends = set()
-    for code, repo in outcomes(tmp_path, full, every=2):
+    for code, repo in outcomes(tmp_path, full, every=3):
         now = tree(repo)
         # What was kept is thrown away at the end, as far as it can be: a failure in that is none of the write.
         assert (code, now) == (FAILED, OLD) or (code, without_work(now)) == (WRITTEN, NEW)
@@ -226,7 +226,7 @@ def paths_of(edit: Harm, folder: Path) -> set[str]:
 @pytest.mark.parametrize("edit", [edits, replaces, deletes, links, links_folder, creates, fills_folder])
 def test_whatever_the_user_does_at_any_step_stays_and_leads_nowhere(tmp_path: Path, edit: Harm) -> None:
     mine = paths_of(edit, tmp_path / "mine")
-    for code, repo in outcomes(tmp_path, edit, every=4):
+    for code, repo in outcomes(tmp_path, edit, every=5):
         found = tree(repo)
         expected = NEW if code == WRITTEN else OLD
         rest = {path: what for path, what in without_work(found).items() if path not in mine}

@@ -38,11 +38,23 @@ def verified(record: Mapping[str, Any]) -> list[str]:
 
 
 def evidence(record: Mapping[str, Any]) -> list[str]:
-    """What the answer rests on, and what it does not. Fields of a wrong kind, in a damaged log, are passed over."""
-    parts = {name: record.get(name) for name in ("citations", "limits", "unsupported")}
-    sound = {name: part if isinstance(part, list) else [] for name, part in parts.items()}
-    citations = [citation for citation in sound["citations"] if isinstance(citation, Mapping)]
-    return [*wording.citation_lines(citations), *wording.evidence_lines({**record, **sound})]
+    """What the answer rests on, and what it does not."""
+    return [*wording.citation_lines(_sound(record, "citations")), *limits(record)]
+
+
+def limits(record: Mapping[str, Any]) -> list[str]:
+    """What the answer does not rest on."""
+    parts = {name: _sound(record, name) for name in ("citations", "limits")}
+    unsupported = record.get("unsupported")
+    return wording.evidence_lines(
+        {**record, **parts, "unsupported": unsupported if isinstance(unsupported, list) else []}
+    )
+
+
+def _sound(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """The objects of a list; what is of a wrong kind, in a damaged log, is passed over."""
+    found = record.get(name)
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
 def next_steps(record: Mapping[str, Any], *, changed: bool) -> Iterable[str]:

@@ -55,7 +55,7 @@ def test_the_rows_in_the_page_cannot_end_their_script_element() -> None:
     assert not [part for part in data if "<" in part]
     rows, *pieces = (json.loads(part) for part in data)
     assert [row[1] for row in rows][:2] == ["question", "model response"]
-    label, piece, place = rows[0][9][0]
+    label, piece, place = rows[0][-1][0]
     assert (label, pieces[piece][place]) == ("question", inert(HOSTILE))
 
 
@@ -137,3 +137,27 @@ def test_a_response_takes_the_time_since_what_was_before_it_ended() -> None:
     log.respond("x")
     rows = {row.title: (row.at, row.took) for row in read_story(log.records).rows}
     assert rows == {"question": (0, 0), "run_command": (100, 1000), "model response": (300, 100)}
+
+
+def test_what_limited_an_answer_and_who_allowed_what_is_told() -> None:
+    log = Recorder()
+    log.start("q")
+    for call_id, by in (("c1", "class"), ("c2", "user"), ("c3", "no_terminal")):
+        log.call(call_id, "run_command", command="make")
+        log.add(
+            "approval_decided", call_id=call_id, decision="allow" if by != "no_terminal" else "deny", by=by, reason=""
+        )
+        log.output(call_id, "x")
+    log.end(
+        answer="Done.", limits=[{"kind": "denied", "call_id": "c3", "subject": "make"}], unsupported=["All pass."]
+    )
+    texts = Elements(render_html(log.records)).texts
+    assert (
+        "No evidence cited.\nUnsupported claim (no recorded run shows it): All pass.\n"
+        "What limited the answer (1 call):\n  denied: make"
+    ) in texts
+    assert [row.decided for row in read_story(log.records).rows if row.kind == "command"] == [
+        "",
+        "allowed by the user",
+        "denied as nobody could be asked",
+    ]

@@ -87,11 +87,14 @@ def test_the_timeline_filters_searches_and_expands(opened: Open) -> None:
     page = opened(render_html(answered_session()))
     assert len(rows(page)) == 12
     page.find_element(By.CSS_SELECTOR, "[data-filter=command]").click()
-    assert [row.find_element(By.CLASS_NAME, "title").text for row in rows(page)] == ["run_command", "apply_patch"]
     rows(page)[1].find_element(By.TAG_NAME, "summary").click()
     assert until(lambda: bool(rows(page)[1].find_elements(By.TAG_NAME, "pre")))
     labels = [label.text for label in rows(page)[1].find_elements(By.TAG_NAME, "h4")]
     assert labels == ["arguments", "a person was asked", "approval", "output, as the model saw it"]
+    assert [row.find_element(By.CLASS_NAME, "title").text for row in rows(page)] == [
+        "run_command",
+        "apply_patch\nallowed by the user",
+    ]
     page.find_element(By.CSS_SELECTOR, "[data-filter=all]").click()
     page.find_element(By.ID, "search").send_keys("src/missing")
     assert until(lambda: len(rows(page)) == 1)

@@ -18,7 +18,7 @@ from importlib import resources
 from typing import Any
 
 from codeagent import __version__
-from codeagent.ui import wording
+from codeagent.ui import ending, wording
 from codeagent.ui.citations import seen
 from codeagent.ui.inert import inert, inert_line
 from codeagent.ui.report.answer import answer_html
@@ -113,6 +113,8 @@ def _turn(turn: StoryTurn, story: Story) -> str:
             f'<article class="answer">{answer_html(str(ended["partial"]), citations, turn.number)}</article>'
         )
     parts.append(_citations(citations, turn.number, story))
+    if lines := ending.limits(ended):
+        parts.append(f'<h3>What it does not rest on</h3><pre class="limits">{_text(chr(10).join(lines))}</pre>')
     return "".join([*parts, "</section>"])
 
 
@@ -217,7 +219,7 @@ def _usage(story: Story) -> str:
 def _scripts(story: Story) -> str:
     """The rows, and apart from them their texts, in pieces that the page's script reads when one is opened.
 
-    A row is `[kind, title, detail, turn, round, at, took, status, failed, [[label, piece, place in it], …]]`.
+    A row: `[kind, title, detail, turn, round, at, took, status, decided, failed, [[label, piece, place in it], …]]`.
     """
     pieces: list[list[str]] = [[]]
     room = _PIECE_CHARACTERS
@@ -231,7 +233,7 @@ def _scripts(story: Story) -> str:
             bodies.append([label, len(pieces) - 1, len(pieces[-1])])
             pieces[-1].append(text)
             room -= len(text)
-        head = [row.kind, row.title, row.detail, row.turn, row.round, row.at, row.took, row.status]
+        head = [row.kind, row.title, row.detail, row.turn, row.round, row.at, row.took, row.status, row.decided]
         rows.append([*head, int(row.failed), bodies])
     elements = [f'<script type="application/json" id="rows">{_inline(rows)}</script>']
     elements += [f'<script type="application/json" class="texts">{_inline(piece)}</script>' for piece in pieces]

@@ -7,7 +7,7 @@
   const matches = document.getElementById("matches");
   const search = document.getElementById("search");
   const buttons = [...document.querySelectorAll("[data-filter]")];
-  const [KIND, TITLE, DETAIL, TURN, ROUND, AT, TOOK, STATUS, FAILED, BODIES] = Array(10).keys();
+  const [KIND, TITLE, DETAIL, TURN, ROUND, AT, TOOK, STATUS, DECIDED, FAILED, BODIES] = Array(11).keys();
   const end = rows.reduce((latest, row) => Math.max(latest, row[AT] + row[TOOK]), 1);
   let filter = "all";
   let shown = [];
@@ -28,6 +28,7 @@
   };
 
   const clock = (ms) => {
+    if (end < 600000) return (ms / 1000).toFixed(1) + " s";
     const whole = Math.floor(ms / 1000);
     return Math.floor(whole / 60) + ":" + String(whole % 60).padStart(2, "0");
   };
@@ -63,7 +64,9 @@
     const status = [row[STATUS], row[TOOK] ? seconds(row[TOOK]) : ""].filter(Boolean).join(" · ");
     const at = element("span", "at", clock(row[AT]));
     at.title = "turn " + row[TURN] + ", round " + row[ROUND];
-    inner.append(at, element("span", "title", row[TITLE]), element("span", "detail", row[DETAIL]), lane,
+    const title = element("span", "title", row[TITLE]);
+    if (row[DECIDED]) title.append(element("small", "", row[DECIDED]));
+    inner.append(at, title, element("span", "detail", row[DETAIL]), lane,
       element("span", "status", status));
     if (expands) {
       outer.append(inner);
@@ -84,7 +87,7 @@
   };
 
   const fits = (row) => filter === "all" || (filter === "problem" ? row[FAILED] : row[KIND] === filter);
-  const says = (row, words) => [row[TITLE], row[DETAIL], row[STATUS], ...row[BODIES].map(textOf)]
+  const says = (row, words) => [row[TITLE], row[DETAIL], row[STATUS], row[DECIDED], ...row[BODIES].map(textOf)]
     .some((text) => text.toLowerCase().includes(words));
 
   const refresh = () => {

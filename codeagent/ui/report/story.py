@@ -19,6 +19,15 @@ Record = Mapping[str, Any]
 EMBEDDED_BYTES = 48 << 20
 """How much foreign text a page holds at most; what comes later in a huge session is named, not embedded."""
 
+_DECIDED = {"allow": "allowed", "deny": "denied", "stop": "stopped"}
+_DECIDERS = {
+    "user": "by the user",
+    "grant": "by an earlier approval",
+    "rule": "by a rule",
+    "flag": "by --approve",
+    "no_terminal": "as nobody could be asked",
+}
+
 
 @dataclass(slots=True)
 class Row:
@@ -34,6 +43,8 @@ class Row:
     status: str = ""
     failed: bool = False
     call_id: str = ""
+    decided: str = ""
+    """What came of asking, where anything but the class of the command decided."""
     bodies: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -159,6 +170,9 @@ class _Reader:
         row = self._of_call(record, "approval")
         reason = f": {record.get('reason')}" if record.get("reason") else ""
         self._body(row, "approval", f"{record.get('decision')} by {record.get('by')}{reason}")
+        if record.get("by") != "class":
+            decided = _DECIDED.get(str(record.get("decision")), str(record.get("decision")))
+            row.decided = inert_line(f"{decided} {_DECIDERS.get(str(record.get('by')), str(record.get('by')))}")
 
     def _on_tool_output(self, record: Record) -> None:
         row = self._of_call(record, "output without a call")

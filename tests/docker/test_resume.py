@@ -156,13 +156,12 @@ PATCH = """\
 def test_a_killed_fix_goes_on_with_its_task_its_tool_and_its_verification(
     setup: Setup, silent_engine: str, moment: str
 ) -> None:
+    (setup.repo / "check.sh").write_text("grep -q 'return key' src/app.py\n")
     early = moment == "before the first run"
     patched = [reply(call("apply_patch", {"patch": PATCH}, call_id="c1")), reply(text("fixed"))]
     with ModelServer(patched if early else [hang(), *patched]) as server:
         engine = {"DOCKER_HOST": silent_engine} if early else {}
-        process = setup.started(
-            server, "fix", "find forgets its key", "--verify", "grep -q key$ src/app.py", **engine
-        )
+        process = setup.started(server, "fix", "find forgets its key", "--verify", "sh check.sh", **engine)
         setup.wait_for('"session_started"' if early else '"turn_started"')
         deadline = time.monotonic() + SECONDS
         while not early and not server.requests and time.monotonic() < deadline:

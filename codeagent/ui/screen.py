@@ -5,6 +5,7 @@ Off a terminal there is no block, and every line is written plain and whole, how
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TextIO
@@ -22,6 +23,16 @@ RENDERED = "rendered"
 
 _SGR = {"dim": "2", "bold": "1", "good": "32", "bad": "31", "warn": "33", "name": "36"}
 _ERASE_DOWN = "\x1b[J"
+_SEQUENCES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def reflows(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal breaks lines anew when it becomes narrower, as all common ones do but a few that tell.
+
+    To take one that reflows for one that does not leaves a stale line; the other way round, a line that counts
+    would be erased. So those that are known not to are asked for: the Linux console, xterm, GNU screen.
+    """
+    return environ.get("TERM") != "linux" and not environ.keys() & {"XTERM_VERSION", "STY"}
 
 
 class Screen:
@@ -30,7 +41,8 @@ class Screen:
     def __init__(self, stream: TextIO, environ: Mapping[str, str], *, no_color: bool = False) -> None:
         self._stream = streams.forgiving(stream)
         self._environ = environ
-        self._block_lines = 0
+        self._block: list[int] = []  # the columns that each line of the block takes
+        self._reflows = reflows(environ)
         self.live = streams.draws(stream, environ)
         self.colour = streams.colours(stream, environ, no_color)
         unicode = streams.speaks_unicode(stream)
@@ -53,9 +65,9 @@ class Screen:
         if not self.live:
             self._send("".join(shown))
             return
-        fitting = [self._painted(self.fitted(line)) for line in block[-(self.height - 2) :]]
-        self._send(self._erasing() + "".join(shown) + "\n".join(fitting))
-        self._block_lines = len(fitting)
+        fitting = [self.fitted(line) for line in block[-(self.height - 2) :]]
+        self._send(self._erasing() + "".join(shown) + "\n".join(map(self._painted, fitting)))
+        self._block = [sum(cells(_SEQUENCES.sub("", text)) for text, _ in line) for line in fitting]
 
     def fitted(self, line: Line) -> Line:
         """`line` cut to the width of the screen."""
@@ -88,9 +100,12 @@ class Screen:
         return [[(line, style)] for line in broken]
 
     def _erasing(self) -> str:
-        if not self._block_lines:
+        if not self._block:
             return ""
-        up = f"\x1b[{self._block_lines - 1}A" if self._block_lines > 1 else ""
+        # Where the terminal became narrower meanwhile, it has broken the block's lines into more rows.
+        columns = self.width + 1 if self._reflows else max(self._block) or 1
+        rows = sum(max(1, -(-taken // columns)) for taken in self._block)
+        up = f"\x1b[{rows - 1}A" if rows > 1 else ""
         return f"\r{up}{_ERASE_DOWN}"
 
     def _painted(self, line: Line) -> str:

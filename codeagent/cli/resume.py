@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         from codeagent.cli.choices import Choices
         from codeagent.cli.wiring import opened_workbench
 
-        choices = Choices.of(args, patching=history.patching, **_stored_choices(args, history))
+        choices = Choices.of(args, patching=history.patching, **_stored_choices(args, history, session.id))
         with opened_workbench(choices, stored=(session, history)) as bench:
             for sentence in sentences(history, damaged):
                 bench.terminal.note(sentence)
@@ -91,20 +91,29 @@ def _setup(choices: Choices) -> Setup:
     )
 
 
-def _stored_choices(args: argparse.Namespace, history: History) -> dict[str, Any]:
-    """What the session was run with, where the command line says nothing else.
+def _stored_choices(args: argparse.Namespace, history: History, session_id: str) -> dict[str, Any]:
+    """What the session was run with, where the command line says nothing else. Raises UsageError.
 
     A model belongs to its provider: who names one of the two anew does not get the other of the past with it,
     but for a model of the same provider.
     """
     stored: dict[str, Any] = {"image": history.image or None}
     if args.repo is None:
-        stored["repo"] = Path(history.repo)
+        stored["repo"] = _stored_repository(history.repo, session_id)
     if args.provider is None and args.model is None:
-        stored |= {"provider": history.provider, "model": history.model or None}
+        stored |= {"provider": history.provider or None, "model": history.model or None}
     elif args.provider is None and history.provider != "offline":
         stored["provider"] = history.provider
     return stored
+
+
+def _stored_repository(repo: str, session_id: str) -> Path:
+    remedy = f"Say where it is now: `codeagent resume --session {session_id} --repo PATH`."
+    if not repo:
+        raise UsageError(f"The log of session {session_id} does not say which repository it is about.", remedy)
+    if not Path(repo).is_dir():
+        raise UsageError(f"The repository of session {session_id} is no longer at {repo}.", remedy)
+    return Path(repo)
 
 
 def _restore_copy(bench: Workbench, folder: Path) -> None:

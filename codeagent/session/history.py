@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any
 
 from codeagent.conversation import Item, ToolCall, ToolOutput, UserMessage, adopted
 from codeagent.errors import ErrorKind, ToolError
-from codeagent.session.journal import Record
+from codeagent.session.journal import Record, encode
 
 INTERRUPTED = (
     "codeagent ended before the result of this call was recorded; it may or may not have run. "
@@ -21,6 +22,9 @@ INTERRUPTED = (
 )
 
 UNREADABLE_MESSAGE = "(The user's message that began this turn could not be read from the session's log.)"
+
+_ONCE = ("turn_started", "note", "model_response")
+"""Two events of these types that are the same in everything, time included, are one line that stands twice."""
 
 Retype = Callable[[str, str, str, Sequence[Any]], Sequence[Item]]
 """Turns the raw output of one response (api, provider, model, raw) into items again."""
@@ -86,6 +90,7 @@ class _Reader:
         self._names: dict[str, str] = {}  # an id as the log has it, to the id here; where one repeats, the newest
         self._choices = {"repo": "", "provider": "", "model": "", "image": ""}
         self._turn = self._round = 0
+        self._digests: set[bytes] = set()
         self._verification: tuple[str | None, int] = (None, 1)
         self._patching = False
         self._message = self._pending = ""
@@ -96,6 +101,8 @@ class _Reader:
         self._summary: tuple[int, str | None] = (0, None)
 
     def take(self, record: Record) -> None:
+        if record["type"] in _ONCE and self._repeated(record):
+            return
         turn, round_ = record.get("turn"), record.get("round")
         if isinstance(turn, int) and isinstance(round_, int):
             self._turn, self._round = max(turn, self._turn), round_
@@ -123,6 +130,13 @@ class _Reader:
             case "turn_ended":
                 self._pending = ""
                 self._outcome = _text(record, "outcome") or None
+
+    def _repeated(self, record: Record) -> bool:
+        """Whether the very same line was there before: a copy of the log's, not another event."""
+        digest = blake2b(encode(record).encode("ascii")).digest()
+        known = digest in self._digests
+        self._digests.add(digest)
+        return known
 
     def history(self) -> History:
         items: list[Item] = []

@@ -114,6 +114,13 @@ def test_of_two_outputs_the_first_counts() -> None:
     assert history.orphan_outputs == 0
 
 
+def test_a_log_that_stands_twice_in_its_file_is_one_conversation() -> None:
+    events = [STARTED, ASKED, response(call("c1"), time="t"), named("c1"), output("c1"), response({"text": "so"})]
+    assert rebuild(events * 2, retype).items == rebuild(events, retype).items
+    doubled = [event for event in events for _ in range(2)]
+    assert rebuild(doubled, retype).items == rebuild(events, retype).items
+
+
 def test_an_output_recorded_at_a_later_resumption_stands_beside_its_call() -> None:
     history = rebuild(
         [
@@ -138,7 +145,7 @@ def test_ids_that_a_server_repeats_are_told_apart_as_they_were_when_the_calls_ra
             response(call("call_0")),
             named("call_0"),
             output("call_0", "one"),
-            response(call("call_0")),
+            response(call("call_0"), time="later"),
             named("call_0_2"),
             output("call_0_2", "two"),
         ],
@@ -149,8 +156,8 @@ def test_ids_that_a_server_repeats_are_told_apart_as_they_were_when_the_calls_ra
 
 
 def test_an_id_used_again_after_its_first_round_was_summarised_belongs_to_the_newest_call() -> None:
-    again = [response(call("call_0")), named("call_0")]
-    history = rebuild([STARTED, ASKED, *again, output("call_0", "one"), *again, output("call_0", "two")], retype)
+    first, again = ([response(call("call_0"), time=time), named("call_0")] for time in ("t1", "t2"))
+    history = rebuild([STARTED, ASKED, *first, output("call_0", "one"), *again, output("call_0", "two")], retype)
     assert [item.text for item in history.items if isinstance(item, ToolOutput)] == ["one", "two"]
     assert history.interrupted_calls == ()
 

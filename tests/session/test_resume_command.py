@@ -13,12 +13,13 @@ from codeagent.cli.resume import _stored_choices
 from codeagent.conversation import AssistantMessage, UserMessage
 from codeagent.errors import UsageError
 from codeagent.events import SessionStarted, TurnStarted
+from codeagent.session.catalogue import find, overview
 from codeagent.session.history import History
 from codeagent.session.resumption import GOES_ON, Setup, read_history, require_open_turn, sentences, take_up
 from codeagent.session.store import Session
 from tests.session.samples import answered, ended, function_call, response
 
-STORED = History(repo="/src/shop", provider="deepseek", model="deepseek-v4", image="python:3.12")
+STORED = History(repo="/usr", provider="deepseek", model="deepseek-v4", image="python:3.12")
 SETUP = Setup("/src/shop", "openai", "gpt-5.6", "image", "0.1.0")
 
 
@@ -29,24 +30,42 @@ def parsed(*argv: str) -> argparse.Namespace:
 @pytest.mark.parametrize(
     ("argv", "kept"),
     [
-        ([], {"repo": Path("/src/shop"), "provider": "deepseek", "model": "deepseek-v4", "image": "python:3.12"}),
-        (["--model", "other"], {"repo": Path("/src/shop"), "provider": "deepseek", "image": "python:3.12"}),
-        (["--provider", "openai"], {"repo": Path("/src/shop"), "image": "python:3.12"}),
+        ([], {"repo": Path("/usr"), "provider": "deepseek", "model": "deepseek-v4", "image": "python:3.12"}),
+        (["--model", "other"], {"repo": Path("/usr"), "provider": "deepseek", "image": "python:3.12"}),
+        (["--provider", "openai"], {"repo": Path("/usr"), "image": "python:3.12"}),
         (["--repo", "/x"], {"provider": "deepseek", "model": "deepseek-v4", "image": "python:3.12"}),
     ],
 )
 def test_what_is_not_given_again_stays(argv: list[str], kept: dict[str, Any]) -> None:
-    assert _stored_choices(parsed(*argv), STORED) == kept
+    assert _stored_choices(parsed(*argv), STORED, "s") == kept
 
 
 def test_a_model_given_to_an_offline_session_is_not_looked_for_offline() -> None:
-    offline = History(repo="/r", provider="offline", model="offline")
-    assert "provider" not in _stored_choices(parsed("--model", "gpt-5.6"), offline)
-    assert _stored_choices(parsed(), offline)["provider"] == "offline"
+    offline = History(repo="/usr", provider="offline", model="offline")
+    assert "provider" not in _stored_choices(parsed("--model", "gpt-5.6"), offline, "s")
+    assert _stored_choices(parsed(), offline, "s")["provider"] == "offline"
+
+
+@pytest.mark.parametrize(
+    ("repo", "message"),
+    [
+        ("/nowhere/shop", "The repository of session s is no longer at /nowhere/shop."),
+        ("", "The log of session s does not say which repository it is about."),
+    ],
+)
+def test_a_repository_that_is_not_there_any_more_is_asked_for(repo: str, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        _stored_choices(parsed(), History(repo=repo, provider="openai"), "s")
+    assert refused.value.message == message
+    assert refused.value.remedy == "Say where it is now: `codeagent resume --session s --repo PATH`."
+
+
+def test_a_provider_that_the_log_has_lost_is_the_configured_one() -> None:
+    assert _stored_choices(parsed(), History(repo="/usr"), "s")["provider"] is None
 
 
 def test_approval_mode_does_not_carry_over() -> None:
-    assert "approve" not in _stored_choices(parsed(), STORED)
+    assert "approve" not in _stored_choices(parsed(), STORED, "s")
 
 
 def test_an_answered_turn_needs_a_message(tmp_path: Path) -> None:
@@ -75,6 +94,39 @@ def test_a_session_without_a_turn_needs_a_message(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         session.emit(SessionStarted("/r", "m", "p", "i", "v"))
     with pytest.raises(UsageError):
+        require_open_turn(session.id, read_history(session.folder)[0])
+
+
+def test_what_was_asked_before_a_turn_began_stands_before_what_is_said_now(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        session.emit(
+            SessionStarted("/r", "m", "p", "i", "v", message="why?", patching=True, verify="make", verify_repeat=2)
+        )
+    history, damaged = read_history(session.folder)
+    assert (history.pending, history.patching, history.verify, history.verify_repeat) == ("why?", True, "make", 2)
+    require_open_turn(session.id, history)
+    with Session.open(session.folder) as again:
+        items = take_up(again, history, damaged, SETUP, "and now?")
+        assert (items, again.journal.turn) == ([UserMessage("why?")], 1)
+    history, _ = read_history(session.folder)
+    assert (history.items, history.pending, history.turn) == ((UserMessage("why?"),), "and now?", 1)
+    assert (history.patching, history.verify) == (False, None)  # what the later process was given
+
+
+def test_the_latest_session_may_be_one_whose_process_ended_before_its_turn_began(tmp_path: Path) -> None:
+    answered(tmp_path, repo="/r")
+    with Session.create(tmp_path) as session:
+        session.emit(SessionStarted("/r", "m", "p", "i", "v", message="fix it", patching=True))
+    assert find(tmp_path, repo=Path("/r")) == session.folder
+    assert (overview(session.folder).question, overview(session.folder).turns) == ("fix it", 0)
+
+
+def test_a_fix_that_was_not_begun_because_nothing_fails_has_nothing_to_go_on_with(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        session.emit(SessionStarted("/r", "m", "p", "i", "v", message="why?"))
+        session.journal.turn = 1
+        session.emit(ended(None))
+    with pytest.raises(UsageError, match="has no turn to go on with"):
         require_open_turn(session.id, read_history(session.folder)[0])
 
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
@@ -21,6 +22,8 @@ from tests.approval.dangerous import SCRIPTS, plant
 from tests.approval.test_table import CASES, harmless
 from tests.docker.codeagent_cli import Program
 from tests.docker.conftest import Opened, opening, text
+from tests.model_forms import Call
+from tests.model_script import Entry, Received, Scripted
 from tests.model_server import ModelServer, call, reply
 from tests.model_server import text as said
 
@@ -69,6 +72,52 @@ def test_no_harmless_flag_writes_or_runs_what_it_is_given(tree: Opened) -> None:
     assert tree.output(SNAPSHOT, writable=True).splitlines() == before.splitlines()
 
 
+class Terminal:
+    """A person in front of `codeagent ask` on a repository of canaries; `events` are read when it has ended."""
+
+    def __init__(self, engine: Engine, home: Path, server: ModelServer) -> None:
+        self.program = Program(home, engine)
+        self.repo = home / "repo"
+        plant(self.repo)
+        argv = self.program.argv("ask", "what is shown", "--repo", str(self.repo))
+        self.process: pexpect.spawn[str] = pexpect.spawn(
+            argv[0],
+            argv[1:],
+            env=dict(self.program.with_model(server)),
+            encoding="utf-8",
+            timeout=60,
+            dimensions=(50, 200),
+        )
+
+    def answers(self, *lines: str) -> None:
+        for line in lines:
+            while self.process.expect([r"stops: ", r"/r/s\]: "]) == 0:
+                time.sleep(0.5)
+                self.process.send("\n")
+            time.sleep(0.5)
+            self.process.send(f"{line}\n")
+
+    def ends(self, outcome: str) -> int | None:
+        self.process.expect_exact(f"Loop: {outcome}")
+        self.process.expect(pexpect.EOF)
+        self.process.close()
+        return self.process.exitstatus
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        (session,) = self.program.sessions
+        return [json.loads(line) for line in (session / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+
+    def decisions(self) -> list[tuple[str, str, str]]:
+        found = [event for event in self.events if event["type"] == "approval_decided"]
+        return [(event["call_id"], event["decision"], event["by"]) for event in found]
+
+
+def proposed(script: str, call_id: str, *, writes: bool = False) -> Call:
+    arguments = {"command": script, "workdir": None, "timeout_seconds": None, "writes": writes}
+    return call("run_command", arguments, call_id=call_id)
+
+
 SHOWN = [
     "tr '\\0' '\\n' < /proc/$$/cmdline; : 'tab\tquotes\" \\\\ trailing   '  ",
     "tr '\\0' '\\n' < /proc/$$/cmdline\n\n# comment\n: 数据 é 😀 \u202eabc\u202c \u200b \u00a0\n",
@@ -80,32 +129,53 @@ SHOWN = [
 def test_what_ran_is_byte_for_byte_what_was_shown(
     script: str, engine: Engine, toolbox: Toolbox, tmp_path: Path
 ) -> None:
-    program = Program(tmp_path, engine)
-    repo = tmp_path / "repo"
-    plant(repo)
-    arguments = {"command": script, "workdir": None, "timeout_seconds": None, "writes": False}
-    with ModelServer([reply(call("run_command", arguments, call_id="c1")), reply(said("Done."))]) as server:
-        argv = program.argv("ask", "what is shown", "--repo", str(repo))
-        person: pexpect.spawn[str] = pexpect.spawn(
-            argv[0],
-            argv[1:],
-            env=dict(program.with_model(server)),
-            encoding="utf-8",
-            timeout=60,
-            dimensions=(50, 200),
-        )
-        while person.expect([r"stops: ", r"/r/s\]: "]) == 0:
-            time.sleep(0.5)
-            person.send("\n")
-        time.sleep(0.5)
-        person.send("y\n")
-        person.expect_exact("Loop: answered after 2 rounds")
-        person.expect(pexpect.EOF)
-        person.close()
-    (session,) = program.sessions
-    events = [json.loads(line) for line in (session / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+    with ModelServer([reply(proposed(script, "c1")), reply(said("Done."))]) as server:
+        person = Terminal(engine, tmp_path, server)
+        person.answers("y")
+        person.ends("answered after 2 rounds")
+    events = person.events
     (shown,) = [event["command"] for event in events if event["type"] == "approval_requested"]
     (output,) = [event for event in events if event["type"] == "tool_output"]
     (received,) = ["".join(piece for stream, piece in output["streams"] if stream == "stdout")]
     assert shown == script
     assert received.split("\n", 2)[2] == f"{script}\n"
+
+
+def test_a_third_denial_in_a_row_stops_the_turn_and_every_call_is_answered(
+    engine: Engine, toolbox: Toolbox, tmp_path: Path
+) -> None:
+    rounds = [reply(proposed("rm a.txt", f"c{n}")) for n in (1, 2)]
+    with ModelServer([*rounds, reply(proposed("rm a.txt", "c3"), proposed("ls", "c4"))]) as server:
+        person = Terminal(engine, tmp_path, server)
+        person.answers("n", "", "n")
+        assert person.ends("stopped by you") == 7
+    assert person.decisions() == [("c1", "deny", "user"), ("c2", "deny", "user"), ("c3", "stop", "user")]
+    outputs = [event for event in person.events if event["type"] == "tool_output"]
+    assert [(event["call_id"], event["error_kind"]) for event in outputs] == [
+        ("c1", "denied"),
+        ("c2", "denied"),
+        ("c3", "denied"),
+        ("c4", "cancelled"),
+    ]
+    assert (person.repo / "a.txt").exists()
+
+
+def test_an_exact_grant_holds_until_a_file_that_it_names_changes_behind_a_link(
+    engine: Engine, toolbox: Toolbox, tmp_path: Path
+) -> None:
+    script = "sh run.sh b.txt; : asked"
+
+    def edited(_request: Received) -> Entry:
+        (person.repo / "src/real.sh").write_text("echo two\n")
+        return reply(proposed(script, "c3"))
+
+    rounds: list[Scripted] = [reply(proposed(script, f"c{n}")) for n in (1, 2)]
+    with ModelServer([*rounds, edited, reply(said("Done."))]) as server:
+        person = Terminal(engine, tmp_path, server)
+        (person.repo / "src/real.sh").write_text("echo one\n")
+        (person.repo / "run.sh").symlink_to("src/real.sh")
+        person.answers("a", "n")
+        person.ends("answered after 4 rounds")
+    assert person.decisions() == [("c1", "allow", "user"), ("c2", "allow", "grant"), ("c3", "deny", "user")]
+    (given,) = [event for event in person.events if event["type"] == "grant"]
+    assert (given["action"], given["kind"], given["command"]) == ("given", "exact", script)

@@ -28,6 +28,7 @@ from codeagent.ui.terminal import Terminal
 if TYPE_CHECKING:
     from codeagent.approval.gate import Ask, Gate
     from codeagent.evidence.evidence import Evidence
+    from codeagent.evidence.freshness import Synced
     from codeagent.sandbox.sandbox import CopyBy, DockerSandbox
 
 
@@ -148,15 +149,15 @@ def _open_evidence(
     choices: Choices, sandbox: DockerSandbox, conversation: Sequence[Item], closing: ExitStack
 ) -> Evidence:
     from codeagent.evidence.evidence import Evidence
+    from codeagent.sandbox.copying import Edit
     from codeagent.sandbox.protected import matcher, regexes
 
     protected = matcher(regexes(choices.config.sandbox.protect))
 
-    def synchronised(path: str) -> bool:
-        try:
-            return sandbox.sync_host_edit(path)
-        except ToolError:  # too large, or lost with its container: the copy keeps what it has, and the note says so
-            return False
+    def synchronised(path: str) -> Synced:
+        edit = sandbox.sync_host_edit(path)
+        became: dict[Edit, Synced] = {Edit.IGNORED: "kept", Edit.CONFLICT: "conflict", Edit.UNCHANGED: "unchanged"}
+        return became.get(edit, "taken")
 
     evidence = Evidence(sandbox, choices.repo, refused=lambda path: protected(path, False), sync=synchronised)
     closing.callback(evidence.close)

@@ -22,20 +22,25 @@ SETTLED_NS = 100_000_000
 CHECKED_AT_ONCE = 500
 """Files whose stat is taken before each inference; beyond that, events and turns decide."""
 
-Sync = Callable[[str], bool]
-"""Brings a file of the host into the private copy; False when the agent has changed the same file, which stays."""
+Synced = Literal["taken", "kept", "conflict", "unchanged"]
+"""What became of a host edit in the private copy: it was taken over; it could not be; it clashes with a change of the
+agent's, which stays; there was none: the file is what the copy was made from."""
 
-Copy = Literal["none", "taken", "kept", "conflict"]
-"""What became of a host edit in the private copy: there is none; it was taken over; it could not be; it clashes."""
+Sync = Callable[[str], Synced]
+"""Brings a file of the host into the private copy. ToolError when that cannot be done."""
+
+Copy = Literal["none"] | Synced
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A file as it was on the host when the model saw it. `lines` are hashes, None when the content was not had."""
+    """A file as it was on the host when the model saw it. `lines` are hashes, None when the content was not had.
+    `certain` is false when it was seen in the private copy alone, where it is another one."""
 
     sha256: str
     signature: Signature | None
     lines: list[int] | None
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,12 @@ class Freshness:
             return  # made in the private copy, or of a size that is not compared
         content, signature = found
         now = sha256(content)
-        if same_content(content_hash, now) or (has_copy and known is None):
+        if same_content(content_hash, now) or (has_copy and known is None and self._sync is None):
             self._seen[path] = _Seen(now, _settled(signature), _hashed(lines_of(content)))
         elif known is None:
-            # It changed between the tool's reading and this one: the next check says so.
-            self._seen[path] = _Seen(content_hash, None, _sparse(shown))
+            # It changed between the tool's reading and this one, or since the copy was made, or in the copy alone:
+            # the next check finds out.
+            self._seen[path] = _Seen(content_hash, None, _sparse(shown), certain=not has_copy)
 
     def changes(self, has_copy: bool) -> list[Change]:
         """The files that differ from what was last known of them; each change is told once."""
@@ -115,7 +121,10 @@ class Freshness:
         self._seen[path] = _Seen(now, _settled(signature), lines)
         if same_content(before.sha256, now):
             return None
-        return Change(path, _differing(before.lines, lines), False, self._copied(path, has_copy))
+        copy = self._copied(path, has_copy)
+        if copy == "unchanged" and not before.certain:
+            return None  # the agent's own change
+        return Change(path, _differing(before.lines, lines), False, copy)
 
     def _copied(self, path: str, has_copy: bool) -> Copy:
         if not has_copy:
@@ -123,7 +132,7 @@ class Freshness:
         if self._sync is None:
             return "kept"
         try:
-            return "taken" if self._sync(path) else "conflict"
+            return self._sync(path)
         except ToolError:
             return "kept"
 
@@ -146,6 +155,7 @@ def _sentence(change: Change) -> str:
         "taken": "the private copy has the new version",
         "kept": "the private copy still has the version that you were shown",
         "conflict": "conflict: you changed the same file in the private copy, which keeps your version",
+        "unchanged": "it is again what the private copy was made from",
     }
     return f"- {named(change.path)}: {what}; {after[change.copy]}."
 

@@ -41,10 +41,12 @@ class Plan:
 
 
 class Edit(StrEnum):
-    """What became of an edit of the user's: it is in the copy now, was already, is none of it, or clashes."""
+    """What became of an edit of the user's: it is in the copy now, was already, is what the copy was made from, has
+    no place in it, or clashes."""
 
     SYNCED = "synced"
     SAME = "same"
+    UNCHANGED = "unchanged"
     IGNORED = "ignored"
     CONFLICT = "conflict"
 

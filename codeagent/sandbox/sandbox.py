@@ -31,6 +31,7 @@ from codeagent.sandbox.volume import create_volumes, remove_volumes
 from codeagent.settings import SandboxSettings
 
 if TYPE_CHECKING:
+    from codeagent.sandbox.copying import Edit
     from codeagent.sandbox.engine import Engine
     from codeagent.sandbox.image import Image
     from codeagent.sandbox.toolbox import Toolbox
@@ -130,12 +131,10 @@ class DockerSandbox:
         with self._in_use(self._writing_slot()) as container:
             return self._parts.layout.tree_hash(container.channel)
 
-    def sync_host_edit(self, path: str) -> bool:
-        """Brings a file that the user has changed into the copy; False when the agent has changed it too."""
-        from codeagent.sandbox.copying import Edit
-
+    def sync_host_edit(self, path: str) -> Edit:
+        """Brings a file that the user has changed into the copy, unless the agent has changed it too (CONFLICT)."""
         with self._in_use(self._writing_slot()) as container:
-            return self._parts.layout.sync_host_edit(container.channel, path) is not Edit.CONFLICT
+            return self._parts.layout.sync_host_edit(container.channel, path)
 
     def tracked_protected(self) -> list[str]:
         """Protected files that git tracks: masks do not cover its history."""

@@ -148,9 +148,12 @@ def _look(folder: int, name: bytes) -> os.stat_result | None:
 
 
 def sync(root: int, protection: Protection, baseline: Baseline, change: Change) -> str:
-    """Brings a change of the user's into the copy and its baseline: `synced`, `same`, `ignored` or `conflict`.
+    """Brings a change of the user's into the copy and its baseline.
 
-    A file that the agent has changed as well is left alone: that is the conflict. Links are not synchronised.
+    `synced`; `same`: the copy holds that already; `unchanged`: it is what the copy was made from; `ignored`: it has
+    no place in the copy; `conflict`: the agent has changed the file as well, which is left alone. Links are not
+    synchronised. Of what git ignores the old content is not kept: there, a file that the agent has touched is
+    `ignored`.
     """
     path = encoded(change.path)
     entry = baseline.entries.get(path)
@@ -158,18 +161,30 @@ def sync(root: int, protection: Protection, baseline: Baseline, change: Change) 
         return "ignored"
     is_ignored = entry.ignored if entry is not None else baseline.ignores(path, False)
     current = _content(root, change.path)
-    if is_ignored:
-        return "ignored"
-    before = baseline.content(entry) if entry is not None else None
     if current == change.content:
         state = "same"
-    elif current != before:
-        return "conflict"
-    else:
-        Store(root, protection).apply([change])
+    elif is_ignored:
+        if _stamp(root, path) != (entry.stamp if entry is not None else None):
+            return "ignored"
         state = "synced"
-    _renew(root, baseline, path, change)
+    else:
+        before = baseline.content(entry) if entry is not None else None
+        if change.content == before:
+            return "unchanged"
+        if current != before:
+            return "conflict"
+        state = "synced"
+    if state == "synced":
+        Store(root, protection).apply([change])
+    _renew(root, baseline, path, change, is_ignored)
     return state
+
+
+def _stamp(root: int, path: bytes) -> Stamp | None:
+    try:
+        return Stamp.of(os.stat(path, dir_fd=root, follow_symlinks=False))
+    except OSError:
+        return None
 
 
 def _content(root: int, path: str) -> bytes | None:
@@ -189,9 +204,11 @@ def _read(place: Place) -> bytes | None:
         return file.read()
 
 
-def _renew(root: int, baseline: Baseline, path: bytes, change: Change) -> None:
+def _renew(root: int, baseline: Baseline, path: bytes, change: Change, is_ignored: bool) -> None:
     if change.content is None:
         baseline.entries.pop(path, None)
         return
     found = os.stat(path, dir_fd=root, follow_symlinks=False)
-    baseline.entries[path] = Entry(FILE, stat.S_IMODE(found.st_mode), Stamp.of(found), content=change.content)
+    content = None if is_ignored else change.content
+    mode = stat.S_IMODE(found.st_mode)
+    baseline.entries[path] = Entry(FILE, mode, Stamp.of(found), ignored=is_ignored, content=content)

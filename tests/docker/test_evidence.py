@@ -17,6 +17,8 @@ from tests.model_forms import Call, Text
 from tests.model_server import ModelServer, Received, call, reply, text
 
 BOOK = "pricing/catalog/price_book.py"
+ORDERS = "pricing/money.py"
+SKU = "pricing/catalog/sku.py"
 PERIOD = "pricing/catalog/period.py"
 
 
@@ -113,52 +115,38 @@ def test_a_host_edit_is_told_before_the_next_inference_and_makes_citations_stale
 def test_a_host_edit_goes_into_the_private_copy_and_the_agents_own_writes_are_no_news(
     program: Program, repo: Path
 ) -> None:
-    period = repo / PERIOD
+    period, orders = repo / PERIOD, repo / ORDERS
     edited = period.read_text().replace("return day < self.end", "return day <= self.end")
+    added = "# new\n" + orders.read_text()
     ran = run(
         program,
         repo,
         [
             reply(read(PERIOD, "one"), read(BOOK, "two")),
-            reply(command(f"sed -i 's/return price$/return price  # found/' {BOOK}", "three", True)),
-            after(lambda: period.write_text(edited), read(BOOK, "four")),
-            reply(read(PERIOD, "five")),
-            reply(text(f"I changed {BOOK}:20. {BOOK}:16 is as it was. {PERIOD}:22 is new.")),
+            reply(command(f"sed -i 's/return price$/return price  # found/' {BOOK}; echo >> {SKU}", "three", True)),
+            after(
+                lambda: (period.write_text(edited), orders.write_text(added)), read(BOOK, "four"), read(SKU, "own")
+            ),
+            reply(read(PERIOD, "five"), read(ORDERS, "six")),
+            reply(read(ORDERS, "seven")),
+            after(lambda: (repo / BOOK).write_text("# mine\n"), read(PERIOD, "eight")),
+            reply(text(f"I changed {BOOK}:20. {PERIOD}:22 is new, {ORDERS}:1 too.")),
         ],
         "--approve",
         "contained",
     )
+    head = "Files changed in the repository after you were shown them:\n"
     assert notes(ran) == [
-        "Files changed in the repository after you were shown them:\n"
-        f"- {PERIOD}: lines that differ now: 22; the private copy has the new version."
+        f"{head}- {PERIOD}: lines that differ now: 22; the private copy has the new version.",
+        f"{head}- {ORDERS}: lines that differ now: 1; the private copy has the new version.",
+        f"{head}- {BOOK}: lines that differ now: 1; conflict: you changed the same file in the private copy, which "
+        "keeps your version.",
     ]
     assert "return day <= self.end" in ran.outputs["five"]
+    assert "# new" not in ran.outputs["six"]
+    assert "1\t# new" in ran.outputs["seven"]
     assert states(ran) == {
         f"{BOOK}:20": ("own_change", ["four"]),
-        f"{BOOK}:16": ("read", ["two", "four"]),
-        f"{PERIOD}:22": ("read", ["five"]),
+        f"{PERIOD}:22": ("read", ["five", "eight"]),
+        f"{ORDERS}:1": ("read", ["seven"]),
     }
-    assert "# found" not in (repo / BOOK).read_text()
-
-
-def test_both_sides_changing_one_file_is_a_conflict_by_name(program: Program, repo: Path) -> None:
-    book = repo / BOOK
-    ran = run(
-        program,
-        repo,
-        [
-            reply(read(BOOK, "one")),
-            reply(command(f"echo '# mine' >> {BOOK}", "two", True)),
-            after(lambda: book.write_text("# yours\n" + book.read_text()), read(BOOK, "three")),
-            reply(text("Done.")),
-        ],
-        "--approve",
-        "contained",
-    )
-    assert notes(ran) == [
-        "Files changed in the repository after you were shown them:\n"
-        f"- {BOOK}: lines that differ now: 1; conflict: you changed the same file in the private copy, "
-        "which keeps your version."
-    ]
-    assert "# mine" in ran.outputs["three"]
-    assert "# yours" not in ran.outputs["three"]

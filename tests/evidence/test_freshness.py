@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeagent.evidence.freshness import Synced
 from codeagent.evidence.lines import differing, ranges
 from tests.evidence.repo import CODE, Session, write
 
@@ -157,13 +158,15 @@ class Copied:
         subprocess.run(["cp", "-r", self.repo, self.copy], check=True)
         self.session.folders.copy = self.copy
 
-    def sync(self, path: str) -> bool:
-        if (self.copy / path).read_text() != CODE:
-            return False
-        self.synced.append(path)
+    def sync(self, path: str) -> Synced:
         source = self.repo / path
+        if source.exists() and source.read_text() == CODE:
+            return "unchanged"
+        if (self.copy / path).read_text() != CODE:
+            return "conflict"
+        self.synced.append(path)
         (self.copy / path).write_bytes(source.read_bytes()) if source.exists() else (self.copy / path).unlink()
-        return True
+        return "taken"
 
 
 def test_a_host_edit_is_taken_into_the_private_copy(tmp_path: Path) -> None:
@@ -174,6 +177,33 @@ def test_a_host_edit_is_taken_into_the_private_copy(tmp_path: Path) -> None:
     ]
     assert (copied.copy / "a.py").read_text() == "# new\n" + CODE
     assert copied.session.evidence.notes() == []
+    copied.session.evidence.close()
+
+
+def test_an_edit_of_a_file_that_is_seen_only_later_is_told_then(tmp_path: Path) -> None:
+    write(tmp_path / "repo", "b.py", CODE)
+    copied = Copied(tmp_path)
+    write(copied.repo, "b.py", "# new\n" + CODE)
+    assert copied.session.evidence.notes() == []
+    copied.session.read("b.py")
+    assert copied.session.evidence.notes() == [
+        f"{HEAD}\n- b.py: lines that differ now: 1; the private copy has the new version."
+    ]
+    assert copied.session.evidence.notes() == []
+    copied.session.evidence.close()
+
+
+def test_a_file_that_is_seen_only_after_the_agents_own_change_is_no_news(tmp_path: Path) -> None:
+    write(tmp_path / "repo", "b.py", CODE)
+    copied = Copied(tmp_path)
+    write(copied.copy, "b.py", "# mine\n" + CODE)
+    copied.session.read("b.py")
+    assert copied.session.evidence.notes() == []
+    write(copied.repo, "b.py", "# yours\n" + CODE)
+    assert copied.session.evidence.notes() == [
+        f"{HEAD}\n- b.py: lines that differ now: 1; conflict: you changed the same file in the private copy, "
+        "which keeps your version."
+    ]
     copied.session.evidence.close()
 
 

@@ -258,7 +258,16 @@ def test_stored_changes_are_all_or_nothing(tmp_path: Path) -> None:
 
 def test_an_edit_of_the_users_comes_into_the_copy_unless_the_agent_changed_the_file(tmp_path: Path) -> None:
     with copied(
-        tmp_path, {"mine": "1\n", "ours": "1\n", "theirs": "1\n", "gone": "1\n", "x.log": "", ".gitignore": "*.log\n"}
+        tmp_path,
+        {
+            "mine": "1\n",
+            "ours": "1\n",
+            "theirs": "1\n",
+            "gone": "1\n",
+            "untouched": "1\n",
+            "x.log": "",
+            ".gitignore": "*.log\n",
+        },
     ) as made:
         write(made.copy, {"theirs": "agent\n", "ours": "both\n"})
         write(
@@ -273,9 +282,15 @@ def test_an_edit_of_the_users_comes_into_the_copy_unless_the_agent_changed_the_f
             Edit.CONFLICT,
             Edit.SYNCED,
             Edit.SYNCED,
-            Edit.IGNORED,
+            Edit.SYNCED,
             Edit.SAME,
         ]
+        write(made.repo, {"x.log": "user again\n"})
+        write(made.copy, {"x.log": "agent\n"})
+        assert made.sync("x.log") == Edit.IGNORED  # what it was is not kept, and it was touched
+        write(made.copy, {"untouched": "agent\n"})
+        assert made.sync("untouched") == Edit.UNCHANGED
+        (made.copy / "untouched").write_text("1\n")
         assert (made.copy / "mine").read_text() == (made.copy / "new/file").read_text() == "user\n"
         assert not (made.copy / "gone").exists()
         assert made.diff().paths == ("theirs",)

@@ -10,6 +10,7 @@ from typing import Any
 from codeagent.cli.flags import config_of
 from codeagent.cli.repository import repository
 from codeagent.config import Config, require_key
+from codeagent.providers.open import check
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ class Choices:
         repo = repository(args.repo if args.repo is not None else instead.pop("repo", None))
         config = config_of(args, **instead)
         require_key(config.provider)
+        if config.provider.api != "offline":
+            check(config.provider)
         return cls(
             config,
             repo,

@@ -120,7 +120,7 @@ def _provider(values: Values, name: str, environ: Mapping[str, str]) -> Provider
             own,
             prefix,
             name=name,
-            api_key=(environ.get(key_env) or None) if key_env else None,
+            api_key=environ.get(key_env, "").strip() or None if key_env else None,  # a file's newline came with it
             price=_settings(Price, price, f"{prefix}price.") if price else None,
         ),
     )

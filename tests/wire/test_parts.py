@@ -237,6 +237,19 @@ def test_a_base_url_that_is_none_is_a_usage_error(url: str) -> None:
         open_provider(ProviderSettings("p", "chat", "m", base_url=url))
 
 
+@pytest.mark.parametrize("key", ["sk-1\n", " sk-1", "sk-\xe4", "sk-\0"])
+def test_a_key_that_cannot_be_sent_is_neither_tried_nor_shown(key: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        open_provider(ProviderSettings("p", "chat", "m", api_key_env="KEY", api_key=key))
+    assert refused.value.message == "The key in KEY holds characters that no key has."
+
+
+@pytest.mark.parametrize("headers", [{"x y": "1"}, {"x": "\xe4"}, {"x": "a\nb"}, {"": "1"}])
+def test_a_header_that_cannot_be_sent_is_named(headers: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="cannot be sent"):
+        open_provider(ProviderSettings("p", "messages", "m", headers=headers))
+
+
 def test_the_window_is_configured_known_or_careful() -> None:
     opened = open_provider(ProviderSettings("p", "chat", "m", base_url="http://127.0.0.1:1/v1", context_window=5))
     assert opened.context_window == 5

@@ -7,6 +7,7 @@ knows of the others only their name and their line of help.
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import importlib
 import os
@@ -68,9 +69,9 @@ def run(argv: Sequence[str]) -> int:
     named = next((word for word in argv if not word.startswith("-")), None)
     try:
         args = build_parser(named or "").parse_args(argv)
-    except UsageError as error:
-        report(error)
-        return error.exit_code
+    except UsageError as wrong:
+        report(wrong)
+        return wrong.exit_code
     try:
         return int(args.run(args))
     except (KeyboardInterrupt, Interrupted):
@@ -86,6 +87,15 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _unforeseen(error: Exception) -> CodeagentError:
+    if isinstance(error, OSError) and error.errno in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+        errno.EIO,
+        errno.EROFS,
+    ):
+        where = f"{error.filename} cannot" if error.filename else "What was to be printed could not"
+        return CodeagentError(f"{where} be written: {error.strerror}.", "Free some space, or write somewhere else.")
     what = " ".join(str(error).split()) or "no message"
     return CodeagentError(
         f"Something went wrong that should not ({type(error).__name__}: {what}).",
@@ -115,14 +125,27 @@ def main() -> None:
     """What the installed `codeagent` starts."""
     # Start-up makes many objects and frees few: collecting every 700 of them costs a tenth of loading the SDK.
     gc.set_threshold(100_000, 50, 50)
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = run(sys.argv[1:])
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone (`| head`). Python would complain once more when it flushes at exit.
+        try:
+            code = run(sys.argv[1:])
+        finally:
+            sys.stdout.flush()  # also after --help, which leaves by SystemExit
+    except OSError as error:
+        # Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141  # as a shell reports SIGPIPE
+        if not isinstance(error, BrokenPipeError):  # the reader has not gone (`| head`): the disk is full
+            report(_unforeseen(error))
+            code = CodeagentError.exit_code
     sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Started with stdin, stdout or stderr closed, the next file that is opened would take its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 -- stays open to the end

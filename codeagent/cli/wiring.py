@@ -26,7 +26,7 @@ from codeagent.cli.main import report
 from codeagent.cli.means import Means, context_for, open_means, open_provider
 from codeagent.cli.verifier import Verifier
 from codeagent.conversation import Item, UserMessage
-from codeagent.errors import Interrupted, SandboxError
+from codeagent.errors import CodeagentError, Interrupted, SandboxError
 from codeagent.events import Noted, SessionStarted, TurnEnded, TurnStarted
 from codeagent.outcome import Outcome
 from codeagent.session.store import Session
@@ -65,11 +65,14 @@ def opened_workbench(
         yield bench
 
 
+def _undisplayed(session: Session) -> list[Exception]:
+    """What kept a subscriber from showing the session, but a reader who has gone."""
+    return [failure for failure in session.journal.failures if not isinstance(failure, BrokenPipeError)]
+
+
 def _tell_failures(session: Session, verbose: bool) -> None:
     """A display that failed was left out from then on, and the run went on; that is said, not hidden."""
-    for failure in session.journal.failures:
-        if isinstance(failure, BrokenPipeError):
-            continue  # its reader has gone
+    for failure in _undisplayed(session):
         said = f"codeagent: the display failed: {type(failure).__name__}: {failure}"
         print(f"{said}; the log of session {session.id} is complete.", file=sys.stderr)
         if verbose:
@@ -253,7 +256,8 @@ class Workbench:
                 unsupported=evidence.unsupported(text) if evidence else [],
             )
         )
-        return exit_code
+        # An answer that did not reach whoever asked, because stdout is on a full disk, is not delivered.
+        return exit_code or (CodeagentError.exit_code if _undisplayed(self.session) else 0)
 
     def means(self) -> Means:
         """What turns need, opened once. Raises SandboxError."""

@@ -253,10 +253,12 @@ class Terminal:
         self._turn.forget_running()
         self._say(*unanswered)
         self._screen.write([])
-        if record.get("answer"):
-            self._print_answer(record)
-        for line in self._ending(record, footer):
-            self._screen.write([line])
+        try:
+            if record.get("answer"):
+                self._print_answer(record)
+        finally:  # an answer that cannot be written, on a full disk, does not take the facts with it
+            for line in self._ending(record, footer):
+                self._screen.write([line])
 
     # -- lines -----------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 import time
@@ -408,6 +409,19 @@ def test_a_reader_of_progress_that_goes_away_does_not_stop_the_run() -> None:
     shell = f'{sys.executable} -c "$0" 2>&1 1>/dev/null | head -1; echo "${{PIPESTATUS[0]}}"'
     ran = subprocess.run(["bash", "-c", shell, script], capture_output=True, text=True, timeout=60)
     assert ran.stdout.splitlines()[1:] == ["0"]
+
+
+def test_an_answer_that_cannot_be_written_leaves_the_facts() -> None:
+    err = io.StringIO()
+    with open("/dev/full", "w") as full, pytest.raises(OSError, match="No space"):  # noqa: PTH123 -- no file
+        try:
+            terminal = Terminal(full, err, environ={})
+            for record in answered_session():
+                terminal.record(record)
+        finally:
+            terminal.close()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())
+    assert "Loop: answered after 3 rounds\nFix: verified" in err.getvalue()
 
 
 def test_off_a_terminal_nothing_heavy_is_imported() -> None:

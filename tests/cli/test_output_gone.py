@@ -1,0 +1,38 @@
+"""A stdout that cannot take what is printed, has no reader any more, or was never there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = str(Path(sys.executable).with_name("codeagent"))
+
+
+def shell(script: str, home: Path) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ["PATH"], "CODEAGENT_HOME": str(home), "codeagent": PROGRAM}
+    return subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("command", ["policy check ls", "config show", "--help", "completion bash"])
+def test_a_full_disk_is_said_and_is_no_success(command: str, tmp_path: Path) -> None:
+    ran = shell(f"$codeagent {command} >/dev/full", tmp_path)
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "codeagent: error: What was to be printed could not be written: No space left on device.\n"
+        "Free some space, or write somewhere else.\n"
+    )
+
+
+def test_a_reader_that_has_gone_is_left_in_peace(tmp_path: Path) -> None:
+    ran = shell("( sleep 0.3; $codeagent policy check ls; echo $? >&2 ) | true", tmp_path)
+    assert ran.stderr == "141\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_were_closed_before_are_not_missed(closed: str, tmp_path: Path) -> None:
+    ran = shell(f"$codeagent policy check ls {closed}", tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")

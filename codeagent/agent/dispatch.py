@@ -1,16 +1,17 @@
 """Every call of a response gets exactly one output: prepare, ask, run, in the order of the calls.
 
 Calls that only read run at the same time. A call that may have side effects runs alone, in its place: what
-stands before it has ended, what stands after it waits.
+stands before it has ended, what stands after it waits. Whoever waits for calls carries one of them out, so that a
+single one is not handed to another thread and back.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
-from threading import Event as Flag
 
 from codeagent.agent.interrupts import Interrupts
 from codeagent.agent.limits import WARN_AT, Clock, Limits
@@ -20,12 +21,13 @@ from codeagent.errors import ErrorKind, Interrupted, SandboxError, ToolError
 from codeagent.events import Emit, ToolCalled, ToolFinished
 from codeagent.inference import ToolSpec
 from codeagent.outcome import Outcome
+from codeagent.sandbox.seam import Flag
 from codeagent.tools.result import ToolResult, refused
 
 PARALLEL_CALLS = 16
 
 Run = Callable[[Flag, float], ToolResult]
-"""Carries a call out. Takes the flag that cancels it and the seconds that the turn has left."""
+"""Carries a call out, in any thread. Takes the flag that cancels it and the seconds that the turn has left."""
 
 Observe = Callable[[ToolCall, ToolResult], None]
 """Told of every call that was carried out or failed, in the order of the calls."""
@@ -116,18 +118,26 @@ class Dispatcher:
         with self._clock.stopped(), self._interrupts.waiting():
             return self._review(review)
 
-    def submit(self, run: Run, cancel: Flag) -> Timed:
-        return self._pool.submit(_timed, run, cancel, self._limits.seconds_left())
+    def run(self, runs: Sequence[Run]) -> Iterator[Timed]:
+        """Carries them out at the same time; each in its turn, when it has ended."""
+        *others, last = runs
+        cancel, left = _Cancel(self._interrupts), self._limits.seconds_left()
+        started = [self._pool.submit(_timed, run, cancel, left) for run in others]
+        own: Timed = Future()
+        try:
+            own.set_result(_timed(last, cancel, left))
+        except Exception as error:
+            own.set_exception(error)
+        for future in started:
+            # An interruption has cancelled it; how it ended then is its result.
+            with suppress(Interrupted), self._interrupts.waiting():
+                wait([future])
+            yield future
+        yield own
 
-    def result(self, future: Timed, cancel: Flag) -> tuple[ToolResult, int]:
-        """Waits for a call. An interruption cancels it and everything else that goes by the same flag."""
-        if not cancel.is_set():
-            try:
-                with self._interrupts.waiting():
-                    wait([future])
-            except Interrupted:
-                cancel.set()
-        return future.result()
+    @property
+    def interrupted(self) -> bool:
+        return self._interrupts.pending
 
     def finished(self, call: ToolCall, result: ToolResult, duration_ms: int) -> ToolOutput:
         """The output as the model reads it: keys removed, a warning added when it repeats itself."""
@@ -147,7 +157,7 @@ REPETITION_WARNING = (
 
 
 class _Batch:
-    """The calls of one response on their way: `running` ones only read, and go on together.
+    """The calls of one response on their way: the `waiting` ones only read, and run together.
 
     Outputs are taken in the order of the calls, whichever ends first, so that the log, the ledger and the next
     request do not depend on chance.
@@ -155,24 +165,22 @@ class _Batch:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
-        self._running: list[tuple[ToolCall, Timed]] = []
-        self._cancel = Flag()
+        self._waiting: list[tuple[ToolCall, Run]] = []
         self.outputs: list[ToolOutput] = []
         self.stop: Outcome | None = None
         self.failure: SandboxError | None = None
 
     def take(self, call: ToolCall) -> None:
-        """Starts a call that only reads; carries out one that may do more, alone."""
+        """Carries out a call that may do more than read, alone; one that only reads waits for others."""
         try:
             action = self._dispatcher.action(call)
         except ToolError as error:
-            self._running.append((call, _known(refused(error))))
+            self._waiting.append((call, _answered(refused(error))))
             return
         if not action.reads_only:
             self.finish()
         refusal = self._refusal(action)
-        started = _known(refusal) if refusal else self._dispatcher.submit(action.run, self._cancel)
-        self._running.append((call, started))
+        self._waiting.append((call, _answered(refusal) if refusal else action.run))
         if not action.reads_only:
             self.finish()
 
@@ -191,20 +199,23 @@ class _Batch:
         return _error(ErrorKind.CANCELLED, _UNSTARTED[self.stop]) if self.stop is not None else None
 
     def finish(self) -> None:
-        """Waits for what is running and takes every result, also when an interruption cancels it."""
-        for call, started in self._running:
-            result, duration_ms = self._result(started)
+        """Carries out what waits and takes every result, also when an interruption cancels it."""
+        if not self._waiting:
+            return
+        calls, runs = zip(*self._waiting, strict=True)
+        self._waiting.clear()
+        for call, future in zip(calls, self._dispatcher.run(runs), strict=True):
+            result, duration_ms = self._result(future)
             self.outputs.append(self._dispatcher.finished(call, result, duration_ms))
-        self._running.clear()
 
     def _result(self, future: Timed) -> tuple[ToolResult, int]:
         try:
-            return self._dispatcher.result(future, self._cancel)
+            return future.result()
         except SandboxError as error:
             self.failure, self.stop = error, self.stop or Outcome.SANDBOX_FAILED
             return _error(ErrorKind.SANDBOX_FAILED, error.message), 0
         finally:
-            if self._cancel.is_set():
+            if self._dispatcher.interrupted:
                 self.stop = Outcome.INTERRUPTED
 
 
@@ -219,11 +230,19 @@ def _error(kind: ErrorKind, sentence: str) -> ToolResult:
     return ToolResult(ToolError(kind, sentence).text(), kind)
 
 
-def _known(result: ToolResult) -> Timed:
-    """A call that was answered without being run."""
-    future: Timed = Future()
-    future.set_result((result, 0))
-    return future
+def _answered(result: ToolResult) -> Run:
+    """A call that is answered without being carried out."""
+    return lambda _cancel, _left: result
+
+
+@dataclass(frozen=True, slots=True)
+class _Cancel:
+    """A flag that a signal sets."""
+
+    interrupts: Interrupts
+
+    def is_set(self) -> bool:
+        return self.interrupts.pending
 
 
 def _timed(run: Run, cancel: Flag, seconds_left: float) -> tuple[ToolResult, int]:

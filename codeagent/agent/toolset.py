@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event as Flag
 
 from codeagent.agent.dispatch import Action, Tool
 from codeagent.approval.seam import Classification, CommandClass, Review
 from codeagent.conversation import ToolCall
-from codeagent.sandbox.seam import Sandbox
+from codeagent.sandbox.seam import Flag, Sandbox
 from codeagent.tools import apply_patch, list_dir, read_file, run_command
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.result import ToolResult

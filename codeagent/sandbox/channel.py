@@ -1,13 +1,15 @@
 """The host's end of the connection to a guest: calls from any thread, many in flight, no call left hanging.
 
-One thread reads and hands replies to the callers; one looks after the pulse. `docker pause`, a stopped engine and
-a guest that was killed all look like silence at first, so after a second of silence the owner of the container is
-asked what has become of it (`diagnose`).
+Who waits for a reply reads it: a reply that is handed from one thread to another takes half as long again. Where
+several wait, one of them reads for all, and leaves it to the next when its own reply has come. One thread looks after
+the pulse. `docker pause`, a stopped engine and a guest that was killed all look like silence at first, so after a
+second of silence the owner of the container is asked what has become of it (`diagnose`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import select
 import threading
 import time
 from _thread import allocate_lock
@@ -16,6 +18,7 @@ from typing import Any, Protocol
 
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.sandbox.frames import Demultiplexer, FrameParser, Garbled, Kind, frame, load, request
+from codeagent.sandbox.seam import Flag
 
 MAX_REPLY = 64 * 1024 * 1024
 """The largest reply body that is collected in memory, in bytes."""
@@ -23,7 +26,7 @@ READ_SIZE = 256 * 1024
 PULSE_SECONDS = 0.5
 SILENCE_SECONDS = 1.0
 IDLE_PULSE_SECONDS = 20.0
-CANCEL_POLL_SECONDS = 0.02
+CANCEL_POLL_SECONDS = 0.05
 CANCEL_GRACE_SECONDS = 3.0
 MAX_SENTENCE = 2_000
 MAX_DIAGNOSTICS = 4_096
@@ -37,8 +40,14 @@ class ChannelLost(Exception):
         self.reason = reason
 
 
+class Outdated(Exception):
+    """The guest did nothing: its masks are no longer in the state that the call named."""
+
+
 class Connection(Protocol):
     """A connected stream socket, as far as a channel needs it."""
+
+    def fileno(self) -> int: ...
 
     def recv(self, size: int, /) -> bytes: ...
 
@@ -63,18 +72,20 @@ class Channel:
         self._lost = ""
         self._closed = threading.Event()
         self._heard = self._pinged = time.monotonic()
-        self._diagnostics = bytearray()
         self._greeting = _Pending(None)
         self._pending[0] = self._greeting
-        self._threads = [
-            threading.Thread(target=self._read, name="guest-reader", daemon=True),
-            threading.Thread(target=self._watch, name="guest-pulse", daemon=True),
-        ]
+        self._pulse = threading.Thread(target=self._watch, name="guest-pulse", daemon=True)
+        # Held by the one thread that reads; what follows is used by that one alone.
+        self._reading = allocate_lock()
+        self._arrival = select.poll()
+        self._arrival.register(connection.fileno(), select.POLLIN)
+        self._decrypted: Callable[[], int] | None = getattr(connection, "pending", None)
+        self._streams, self._frames = Demultiplexer(), FrameParser()
+        self._diagnostics = bytearray()
 
     def start(self) -> None:
-        """Begins to listen; call it once, when the container is about to start."""
-        for thread in self._threads:
-            thread.start()
+        """Begins to look after the guest; call it once, when the container is about to start."""
+        self._pulse.start()
 
     def greeting(self, timeout: float) -> dict[str, Any]:
         """What the guest says of itself when it is ready. Raises ChannelLost, also after `timeout` seconds."""
@@ -86,14 +97,16 @@ class Channel:
         args: Mapping[str, Any],
         body: bytes = b"",
         on_body: Callable[[bytes], None] | None = None,
-        cancel: threading.Event | None = None,
+        cancel: Flag | None = None,
         timeout: float | None = None,
+        state: int | None = None,
     ) -> tuple[dict[str, Any], bytes]:
         """One request: the reply's fields and its body.
 
-        `on_body` gets the body's pieces as they arrive, in the reader's thread, instead of collecting them. Setting
-        `cancel` asks the guest to end early; its reply still counts. After `timeout` seconds the guest is
-        taken for broken. Raises ToolError when the guest refuses, ChannelLost when it is out of reach.
+        `on_body` gets the body's pieces as they arrive, in whatever thread reads them, instead of collecting them.
+        Setting `cancel` asks the guest to end early; its reply still counts. After `timeout` seconds the guest is
+        taken for broken. With `state`, nothing is done unless the guest's masks are in that state. Raises ToolError
+        when the guest refuses, Outdated, and ChannelLost when it is out of reach.
         """
         pending = _Pending(on_body)
         with self._state:
@@ -103,20 +116,21 @@ class Channel:
             self._next_id += 1
             self._pending[request_id] = pending
         try:
-            for piece in request(request_id, op, args, body):
+            for piece in request(request_id, op, args, body, state):
                 self._send(piece)
             deadline = None if timeout is None else time.monotonic() + timeout
             return self._await(pending, cancel, deadline, request_id)
         finally:
-            self._forget(request_id)
+            if not pending.over:
+                self._forget(request_id, pending)
 
     def close(self) -> None:
         """Hangs up; the guest ends by that. Calls in flight raise ChannelLost."""
         self._fail("the sandbox was closed")
 
-    @property
-    def lost(self) -> str:
-        """Why the guest is out of reach, or "" while it is not."""
+    def loss(self) -> str:
+        """Why the guest is out of reach, or "" while it is not as far as can be seen without waiting."""
+        self._look()
         return self._lost
 
     @property
@@ -139,14 +153,18 @@ class Channel:
                 raise
 
     def _await(
-        self, pending: _Pending, cancel: threading.Event | None, deadline: float | None, request_id: int
+        self, pending: _Pending, cancel: Flag | None, deadline: float | None, request_id: int
     ) -> tuple[dict[str, Any], bytes]:
-        asked_at: float | None = None
-        while not pending.wait(_patience(cancel if asked_at is None else None, deadline)):
+        asked = False
+        pending.waiting = True
+        while not pending.over:
+            self._wait(pending, _patience(None if asked else cancel, deadline))
+            if pending.over:
+                break
             now = time.monotonic()
-            if cancel is not None and cancel.is_set() and asked_at is None:
+            if cancel is not None and not asked and cancel.is_set():
                 self._send(frame(request_id, Kind.CANCEL))
-                asked_at = now
+                asked = True
                 deadline = min(deadline or now + CANCEL_GRACE_SECONDS, now + CANCEL_GRACE_SECONDS)
             elif deadline is not None and now >= deadline:
                 self._fail(self._diagnose() or "the container does not answer")
@@ -154,38 +172,84 @@ class Channel:
             raise pending.error
         return pending.fields, bytes(pending.body)
 
-    def _forget(self, request_id: int) -> None:
+    def _wait(self, pending: _Pending, seconds: float) -> None:
+        """Until the reply is whole, or for `seconds` (-1: for ever), or until it is this thread's turn to read."""
+        if not self._reading.acquire(blocking=False):
+            pending.wait(seconds)
+            return
+        try:
+            self._read(pending, seconds)
+        finally:
+            self._stop_reading()
+
+    def _forget(self, request_id: int, pending: _Pending) -> None:
         # A call that is left early (an exception, Ctrl-C) still has an answer to come, which nobody waits for.
         with self._state:
-            pending = self._pending.get(request_id)
-            if pending is None or self._lost:
+            if self._pending.pop(request_id, None) is None:
                 return
             pending.on_body = _drop
             self._abandoned.add(request_id)
-            del self._pending[request_id]
         with contextlib.suppress(ChannelLost):
             self._send(frame(request_id, Kind.CANCEL))
+        self._wake_reader()
 
-    # The reader's thread
+    # The thread that reads
 
-    def _read(self) -> None:
-        streams, frames = Demultiplexer(), FrameParser()
+    def _look(self) -> None:
+        """Takes what has arrived while nobody was waiting."""
+        if self._reading.acquire(blocking=False):
+            try:
+                self._read(None, 0)
+            finally:
+                self._stop_reading()
+
+    def _stop_reading(self) -> None:
+        self._reading.release()
+        if self._lost:
+            self._hang_up()
+        elif self._pending:
+            self._wake_reader()
+
+    def _wake_reader(self) -> None:
+        """Has one of those who wait take over; when somebody reads already, it waits on."""
+        waiting = next((each for each in tuple(self._pending.values()) if each.waiting), None)
+        if waiting is not None:
+            waiting.wake()
+
+    def _read(self, pending: _Pending | None, seconds: float) -> None:
+        """Takes what arrives, until `pending` is over, or for `seconds` (-1: for ever)."""
+        until = time.monotonic() + seconds
         try:
-            while raw := self._connection.recv(READ_SIZE):
+            while not self._lost and not (pending is not None and pending.over):
+                left = -1.0 if seconds < 0 else max(0.0, until - time.monotonic())
+                if not self._arrived(left):
+                    return
+                raw = self._connection.recv(READ_SIZE)
+                if not raw:
+                    torn = self._frames.torn
+                    reason = "the reply of the container was cut short" if torn else "the container has ended"
+                    self._fail(self._diagnose() or reason)
+                    return
                 self._heard = time.monotonic()
-                for stream, piece in streams.feed(raw):
-                    if stream == "stderr":
-                        self._diagnostics = (self._diagnostics + piece)[-MAX_DIAGNOSTICS:]
-                        continue
-                    for request_id, kind, payload in frames.feed(piece):
-                        self._take(request_id, kind, payload)
-            reason = "the reply of the container was cut short" if frames.torn else "the container has ended"
+                self._take_in(raw)
         except Garbled as garbled:
             self._fail(f"the container does not follow the protocol: {garbled}")
         except OSError as error:
             self._fail(self._diagnose() or f"the connection to the container broke ({error.strerror or error})")
-        else:
-            self._fail(self._diagnose() or reason)
+
+    def _arrived(self, seconds: float) -> bool:
+        # What TLS has decrypted already does not show at the socket.
+        return bool(
+            (self._decrypted and self._decrypted()) or self._arrival.poll(-1 if seconds < 0 else seconds * 1000)
+        )
+
+    def _take_in(self, raw: bytes) -> None:
+        for stream, piece in self._streams.feed(raw):
+            if stream == "stderr":
+                self._diagnostics = (self._diagnostics + piece)[-MAX_DIAGNOSTICS:]
+                continue
+            for request_id, kind, payload in self._frames.feed(piece):
+                self._take(request_id, kind, payload)
 
     def _take(self, request_id: int, kind: Kind, payload: bytes) -> None:
         if kind is Kind.PING:
@@ -210,6 +274,8 @@ class Channel:
     def _watch(self) -> None:
         asked: float | None = None
         while not self._closed.wait(PULSE_SECONDS):
+            # Callers may all be busy sending, to a guest that waits until somebody takes what it has to say.
+            self._look()
             now = time.monotonic()
             if asked is not None and self._heard > asked:
                 asked = None
@@ -239,33 +305,43 @@ class Channel:
             self._lost = reason
             pending, self._pending = list(self._pending.values()), {}
         self._closed.set()
-        # shutdown wakes whoever is blocked in recv or sendall; close alone does not.
+        # It wakes whoever is blocked in recv or sendall; close alone does not.
         with contextlib.suppress(OSError):
             self._connection.shutdown(2)
-        with contextlib.suppress(OSError):
-            self._connection.close()
         for one in pending:
             one.fail(ChannelLost(reason))
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Closes the connection, unless somebody is reading still: the descriptor would be another file's by then."""
+        if self._reading.acquire(blocking=False):
+            with contextlib.suppress(OSError):
+                self._connection.close()
+            self._reading.release()
 
 
 class _Pending:
     """A call that waits for its reply. A bare lock is the fastest way in Python to wake one other thread."""
 
-    __slots__ = ("_done", "body", "error", "fields", "on_body")
+    __slots__ = ("_bell", "body", "error", "fields", "on_body", "over", "waiting")
 
     def __init__(self, on_body: Callable[[bytes], None] | None) -> None:
         self.on_body = on_body
         self.body = bytearray()
         self.fields: dict[str, Any] = {}
         self.error: Exception | None = None
-        self._done = allocate_lock()
-        self._done.acquire()
+        self.over = False
+        self.waiting = False
+        self._bell = allocate_lock()
+        self._bell.acquire()
 
-    def wait(self, seconds: float) -> bool:
-        if self._done.acquire(timeout=seconds):
-            self._done.release()
-            return True
-        return False
+    def wait(self, seconds: float) -> None:
+        """Until `wake` is called, or was called before; at most `seconds`, -1 is for ever."""
+        self._bell.acquire(timeout=seconds)
+
+    def wake(self) -> None:
+        with contextlib.suppress(RuntimeError):  # woken already
+            self._bell.release()
 
     def take(self, piece: bytes) -> None:
         if self.on_body is None:
@@ -285,24 +361,26 @@ class _Pending:
         try:
             if self.error is None:
                 self.fields = checked(fields)
-        except ToolError as error:
+        except (ToolError, Outdated) as error:
             self.error = error
         except Garbled as garbled:
             self.error = ChannelLost(f"the container does not follow the protocol: {garbled}")
             raise
         finally:
-            self._done.release()
+            self.over = True
+            self.wake()
 
     def fail(self, error: Exception) -> None:
         self.error = self.error or error
-        self._done.release()
+        self.over = True
+        self.wake()
 
 
 def _drop(_piece: bytes) -> None:
     """Takes the rest of a body that nobody wants any more."""
 
 
-def _patience(cancel: threading.Event | None, deadline: float | None) -> float:
+def _patience(cancel: Flag | None, deadline: float | None) -> float:
     """How long to wait before looking again, in seconds; -1 is for ever."""
     if cancel is not None:
         return CANCEL_POLL_SECONDS
@@ -310,7 +388,7 @@ def _patience(cancel: threading.Event | None, deadline: float | None) -> float:
 
 
 def checked(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `{"ok": {…}}`; raises the ToolError of `{"error": {…}}`, Garbled for anything else."""
+    """The fields of `{"ok": {…}}`; raises the ToolError or Outdated of `{"error": {…}}`, else Garbled."""
     if set(fields) == {"ok"} and isinstance(fields["ok"], dict):
         return fields["ok"]
     error = fields.get("error")
@@ -319,5 +397,10 @@ def checked(fields: Mapping[str, Any]) -> dict[str, Any]:
     kind, sentence, detail = error.get("kind"), error.get("sentence"), error.get("detail", "")
     if not isinstance(kind, str) or not isinstance(sentence, str) or not isinstance(detail, str):
         raise Garbled("the guest sent a malformed error")
+    if kind == OUTDATED:
+        raise Outdated
     known = ErrorKind(kind) if kind in set(ErrorKind) else ErrorKind.SANDBOX_FAILED
     raise ToolError(known, sentence[:MAX_SENTENCE], detail)
+
+
+OUTDATED = "outdated"

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -104,9 +105,11 @@ class _Attached:
         if self._connection.family in (socket.AF_INET, socket.AF_INET6):
             self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.fileno = self._connection.fileno
         self.recv = self._connection.recv
         self.sendall = self._connection.sendall
         self.shutdown = self._connection.shutdown
+        self.pending: Callable[[], int] | None = getattr(self._connection, "pending", None)
 
     def close(self) -> None:
         self._connection.close()

@@ -6,13 +6,13 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
 
 from codeagent.errors import ErrorKind, ToolError
+from codeagent.sandbox.files import Calls
 from codeagent.sandbox.protected import Regex
 from codeagent.sandbox.seam import Diff, FileChange, Steps
 
@@ -20,14 +20,6 @@ SOURCE, BASELINE = "source", "baseline"
 """The names of the two folders beside the copy, as the guest knows them."""
 MAX_SYNCHRONISED = 16 << 20
 WHAT = "copying the repository"
-
-
-class Calls(Protocol):
-    """The part of `Channel` that is needed here."""
-
-    def call(
-        self, op: str, args: Mapping[str, Any], body: bytes = b"", on_body: Callable[[bytes], None] | None = None
-    ) -> tuple[dict[str, Any], bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)

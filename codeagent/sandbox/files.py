@@ -21,7 +21,9 @@ Answer = TypeVar("Answer")
 class Calls(Protocol):
     """The part of `Channel` that is needed here."""
 
-    def call(self, op: str, args: Mapping[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]: ...
+    def call(
+        self, op: str, args: Mapping[str, Any], body: bytes = b"", on_body: Callable[[bytes], None] | None = None
+    ) -> tuple[dict[str, Any], bytes]: ...
 
 
 class Malformed(Exception):
@@ -77,6 +79,8 @@ class Scan:
     gits: frozenset[str]
     lost: tuple[str, ...]
     complete: bool
+    state: int
+    """Names what was found: calls may ask for being carried out only while it is still so."""
 
 
 def scan(channel: Calls) -> Scan:
@@ -91,6 +95,7 @@ def _scan(fields: dict[str, Any], body: bytes) -> Scan:
         frozenset(_texts(found["gits"])),
         _texts(fields["lost"]),
         fields["complete"] is True,
+        _number(fields["state"]),
     )
 
 

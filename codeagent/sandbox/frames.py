@@ -36,17 +36,21 @@ def frame(request_id: int, kind: Kind, payload: bytes | memoryview = b"") -> byt
     return FRAME_HEADER.pack(len(payload), request_id, kind) + payload
 
 
-def request(request_id: int, op: str, args: Mapping[str, Any], body: bytes = b"") -> Iterator[bytes]:
+def request(
+    request_id: int, op: str, args: Mapping[str, Any], body: bytes = b"", state: int | None = None
+) -> Iterator[bytes]:
     """The frames of one request, the small ones joined."""
-    call = json.dumps({"op": op, "args": args}, separators=(",", ":")).encode("ascii")
+    call = json.dumps({"op": op, "args": args, "state": state}, separators=(",", ":")).encode("ascii")
     if len(call) > MAX_PAYLOAD:
         raise ValueError(f"the arguments of {op} take {len(call)} bytes; long values belong into the body")
-    start = frame(request_id, Kind.CALL, call)
+    waiting = frame(request_id, Kind.CALL, call)
     view = memoryview(body)
     for offset in range(0, len(body), MAX_PAYLOAD):
-        yield start + frame(request_id, Kind.BODY, view[offset : offset + MAX_PAYLOAD])
-        start = b""
-    yield start + frame(request_id, Kind.END)
+        if len(waiting) > MAX_PAYLOAD:
+            yield waiting
+            waiting = b""
+        waiting += frame(request_id, Kind.BODY, view[offset : offset + MAX_PAYLOAD])
+    yield waiting + frame(request_id, Kind.END)
 
 
 class Demultiplexer:

@@ -6,26 +6,23 @@ mask has come off, the private copy takes the mount's place, or a container was 
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from codeagent.errors import ErrorKind, SandboxError, ToolError
-from codeagent.sandbox.channel import ChannelLost
+from codeagent.sandbox.channel import ChannelLost, Outdated
 from codeagent.sandbox.container import Container, reap_orphans
 from codeagent.sandbox.ended import command_result
-from codeagent.sandbox.files import Calls
-from codeagent.sandbox.glance import Glance
 from codeagent.sandbox.hardening import WORKSPACE, Mount
 from codeagent.sandbox.marker import host_marker
 from codeagent.sandbox.output import OutputKeeper, saved_name
-from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Listing, Steps
-from codeagent.sandbox.session_containers import Lease, Parts, Slot, Starter, hanging_up
+from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Flag, Listing, Steps
+from codeagent.sandbox.session_containers import Guarded, Lease, Parts, Slot, Starter, hanging_up
 from codeagent.sandbox.view import View, Volumes
 from codeagent.sandbox.volume import create_volumes, remove_volumes
 from codeagent.settings import SandboxSettings
@@ -87,17 +84,17 @@ class DockerSandbox:
         return "engine" if self._mounts else "upload"
 
     def read_file(self, path: str, start_line: int | None, end_line: int | None) -> FilePage:
-        page = self._reading(lambda channel: self._parts.layout.read_file(channel, path, start_line, end_line))
+        page = self._read(lambda calls: self._parts.layout.read_file(calls, path, start_line, end_line))
         return replace(page, notes=(*page.notes, *self._take_notes()))
 
     def list_dir(self, path: str, depth: int, offset: int) -> Listing:
-        listing = self._reading(lambda channel: self._parts.layout.list_dir(channel, path, depth, offset))
+        listing = self._read(lambda calls: self._parts.layout.list_dir(calls, path, depth, offset))
         return replace(listing, notes=(*listing.notes, *self._take_notes()))
 
     def fetch(self, path: str) -> bytes:
-        return self._reading(lambda channel: self._parts.layout.fetch(channel, path))
+        return self._read(lambda calls: self._parts.layout.fetch(calls, path))
 
-    def run(self, command: Command, cancel: threading.Event) -> CommandResult:
+    def run(self, command: Command, cancel: Flag) -> CommandResult:
         """Runs to its end, its deadline, or until `cancel` is set; nothing it started outlives the call."""
         settings = self._parts.settings
         args: dict[str, object] = {"workdir": command.workdir, "timeout": command.timeout_seconds}
@@ -105,40 +102,34 @@ class DockerSandbox:
             args["quota"] = settings.copy_limit
         script = command.script.encode("utf-8", "surrogateescape")
         limit = command.timeout_seconds + GRACE_SECONDS
-        with self._in_use(self._writing_slot(cancel) if command.writable else self._reading_slot()) as container:
-            keeper = OutputKeeper(self._parts.outputs / saved_name(command.call_id))
-            try:
-                fields, _ = container.channel.call("run", args, script, keeper.take, cancel, limit)
-            finally:
-                output = keeper.finish()
+        slot = self._writing_slot(cancel) if command.writable else self._reading_slot()
+        keeper = OutputKeeper(self._parts.outputs / saved_name(command.call_id))
+        try:
+            fields, _ = self._ask(slot, lambda calls: calls.call("run", args, script, keeper.take, cancel, limit))
+        finally:
+            output = keeper.finish()
         return command_result(fields, output, settings, self._take_notes())
 
     def store(self, changes: Sequence[FileChange]) -> None:
-        with self._in_use(self._writing_slot()) as container:
-            self._parts.layout.store(container.channel, changes)
+        self._write(lambda calls: self._parts.layout.store(calls, changes))
 
     def diff(self) -> Diff:
-        if not self.has_copy:
-            return Diff()
-        with self._in_use(self._writing_slot()) as container:
-            return self._parts.layout.diff(container.channel)
+        return self._write(self._parts.layout.diff) if self.has_copy else Diff()
 
     def tree_hash(self) -> str:
         """One hash over everything that `diff` compares, as it is now."""
         self._ready.result()
         if not self.has_copy:
             raise ToolError(ErrorKind.SANDBOX_FAILED, "there is no private copy")
-        with self._in_use(self._writing_slot()) as container:
-            return self._parts.layout.tree_hash(container.channel)
+        return self._write(self._parts.layout.tree_hash)
 
     def sync_host_edit(self, path: str) -> Edit:
         """Brings a file that the user has changed into the copy, unless the agent has changed it too (CONFLICT)."""
-        with self._in_use(self._writing_slot()) as container:
-            return self._parts.layout.sync_host_edit(container.channel, path)
+        return self._write(lambda calls: self._parts.layout.sync_host_edit(calls, path))
 
     def tracked_protected(self) -> list[str]:
         """Protected files that git tracks: masks do not cover its history."""
-        return self._reading(self._parts.layout.tracked_protected)
+        return self._read(self._parts.layout.tracked_protected)
 
     def close(self) -> None:
         """Ends the containers and removes the copy. Never raises; may be called twice."""
@@ -150,7 +141,7 @@ class DockerSandbox:
             slots = [self._reader] if self._writer in (None, self._reader) else [self._reader, self._writer]
             containers = [slot.container for slot in slots if slot.container is not None]
             for slot in slots:
-                slot.container = None
+                slot.put(None)
             volumes, self._volumes = self._volumes, None
         closing = [threading.Thread(target=container.close) for container in containers]
         for thread in closing:
@@ -162,72 +153,60 @@ class DockerSandbox:
 
     # Which container answers
 
-    def _reading(self, ask: Callable[[Calls], Answer]) -> Answer:
+    def _read(self, ask: Callable[[Guarded], Answer]) -> Answer:
         """Asks the reader; reading twice does no harm, so a lost container is only noticed by the note."""
         try:
-            return self._read_once(ask)
+            return self._ask(self._reading_slot(), ask)
         except _Replaced as replaced:
-            self._notes.append(replaced.note)
-        return self._read_once(ask)
+            with self._lock:
+                self._notes.append(replaced.note)
+        return self._ask(self._reading_slot(), ask)
 
-    def _read_once(self, ask: Callable[[Calls], Answer]) -> Answer:
-        """Asks and has the masks looked at in one go; an answer that was given without all masks is dropped."""
-        with self._in_use(self._reading_slot(), look_first=False) as container:
-            if self.has_copy:
-                return ask(container.channel)
-            glance = Glance(container.channel)
-            try:
-                answer = ask(glance)
-            except ToolError:
-                if not self._outdated(glance):
-                    raise
-            else:
-                if not self._outdated(glance):
-                    return answer
-        with self._in_use(self._reading_slot()) as container:
-            return ask(container.channel)
+    def _write(self, ask: Callable[[Guarded], Answer]) -> Answer:
+        return self._ask(self._writing_slot(), ask)
 
-    def _outdated(self, glance: Glance) -> bool:
+    def _ask(self, slot: Slot, ask: Callable[[Guarded], Answer]) -> Answer:
+        """One call, in a container whose masks are in place. One lost meanwhile is replaced, and the call fails."""
+        for _ in range(MASK_ROUNDS):
+            calls = self._current(slot)
+            with self._lease.holding(calls.container):
+                try:
+                    return ask(calls)
+                except Outdated:
+                    self._forget_state(slot, calls)
+                except ChannelLost as lost:
+                    raise _Replaced(self._replace(slot, calls.container, lost.reason)) from None
+        raise _unsteady()
+
+    def _current(self, slot: Slot) -> Guarded:
         with self._lock:
-            return self._parts.layout.outdated(glance)
-
-    @contextlib.contextmanager
-    def _in_use(self, slot: Slot, *, look_first: bool = True) -> Iterator[Container]:
-        """The slot's container for one call. A container lost meanwhile is replaced, and the call fails."""
-        container = self._current(slot, look_first)
-        with self._lease.holding(container):
-            try:
-                yield container
-            except ChannelLost as lost:
-                raise _Replaced(self._replace(slot, container, lost.reason)) from None
-
-    def _current(self, slot: Slot, look_first: bool) -> Container:
-        self._ready.result()
-        with self._lock:
-            if lost := slot.running.channel.lost:
+            if lost := slot.running.channel.loss():
                 self._notes.append(self._replace(slot, slot.running, lost))
-            elif look_first and slot is self._reader and not self.has_copy:
+            if slot.state is None and slot is self._reader and not self.has_copy:
                 self._renew_masks(slot)
-            return slot.running
+            return Guarded(slot.running, slot.state)
+
+    def _forget_state(self, slot: Slot, seen: Guarded) -> None:
+        with self._lock:
+            if (slot.container, slot.state) == (seen.container, seen.state):
+                slot.state = None
 
     def _renew_masks(self, slot: Slot) -> None:
         """Calls wait here until every mask that is needed is in place."""
         for _ in range(MASK_ROUNDS):
             container = slot.running
             try:
-                if not self._parts.layout.outdated(container.channel):
-                    return
+                slot.state = self._parts.layout.steady_state(container.channel)
             except ChannelLost as lost:
                 self._notes.append(self._replace(slot, container, lost.reason))
                 continue
+            if slot.state is not None:
+                return
             self._exchange(slot)
-        raise SandboxError(
-            "Protected files in the repository keep changing faster than they can be masked.",
-            "Is a program rewriting them? Wait for it, or narrow --repo.",
-        )
+        raise _unsteady()
 
     def _exchange(self, slot: Slot) -> None:
-        old, slot.container = slot.container, self._start(slot)
+        old = slot.put(self._start(slot))
         if old is not None:
             self._lease.retire(old)
 
@@ -273,7 +252,7 @@ class DockerSandbox:
     def _mount(self) -> bool:
         """Starts the reader on the repository itself; whether the engine sees the same folder as we do."""
         try:
-            container = self._reader.container = self._start(self._reader)
+            self._reader.put(container := self._start(self._reader))
         except SandboxError as error:
             # Masks do not fit on another folder than the one they were made for.
             if "mount" not in error.message or self._engine_sees_repository():
@@ -282,7 +261,7 @@ class DockerSandbox:
         if self._is_repository(container):
             return True
         self._lease.retire(container)
-        self._reader.container = None
+        self._reader.put(None)
         return False
 
     def _engine_sees_repository(self) -> bool:
@@ -314,12 +293,12 @@ class DockerSandbox:
         self._ready.result()
         return self._reader
 
-    def _writing_slot(self, cancel: threading.Event | None = None) -> Slot:
+    def _writing_slot(self, cancel: Flag | None = None) -> Slot:
         self._ready.result()
         with self._lock:
             return self._writer or self._make_copy(cancel or threading.Event(), from_host=False)
 
-    def _make_copy(self, cancel: threading.Event, *, from_host: bool) -> Slot:
+    def _make_copy(self, cancel: Flag, *, from_host: bool) -> Slot:
         """Makes the private copy and puts it in the mount's place, for good. Nothing is left of a copy that fails."""
         parts = self._parts
         suffix = f"{parts.session_id}-{secrets.token_hex(4)}"
@@ -329,7 +308,7 @@ class DockerSandbox:
         writer = Slot("writer", lambda: parts.layout.copied(volumes, True))
         try:
             self._fill(volumes, cancel, from_host=from_host)
-            writer.container = self._start(writer)
+            writer.put(self._start(writer))
             if self._copy_at_once is None:
                 self._point_reader(lambda: parts.layout.copied(volumes, False))
             else:
@@ -345,7 +324,7 @@ class DockerSandbox:
         self._writer, self._volumes = writer, volumes
         return writer
 
-    def _fill(self, volumes: Volumes, cancel: threading.Event, *, from_host: bool) -> None:
+    def _fill(self, volumes: Volumes, cancel: Flag, *, from_host: bool) -> None:
         """Makes the copy in a container of its own, in which no command runs."""
         layout = self._parts.layout
         container = self._starter.start("copier", layout.copying(volumes, not from_host))
@@ -365,11 +344,17 @@ class DockerSandbox:
     def _point_reader(self, view: Callable[[], View]) -> None:
         """Gives the reader another view. The old container goes first: a session has at most two."""
         slot = self._reader
-        if slot.container is not None:
-            old, slot.container = slot.container, None
+        if (old := slot.put(None)) is not None:
             self._lease.retire(old)
         slot.view = view
-        slot.container = self._start(slot)
+        slot.put(self._start(slot))
+
+
+def _unsteady() -> SandboxError:
+    return SandboxError(
+        "Protected files in the repository keep changing faster than they can be masked.",
+        "Is a program rewriting them? Wait for it, or narrow --repo.",
+    )
 
 
 class _Replaced(ToolError):

@@ -10,8 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from threading import Event as Flag
 from typing import Literal, Protocol
+
+
+class Flag(Protocol):
+    """Whether what goes on is to be cancelled; `threading.Event` is one."""
+
+    def is_set(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)

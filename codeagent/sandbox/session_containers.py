@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codeagent.errors import SandboxError
 from codeagent.sandbox.channel import ChannelLost
 from codeagent.sandbox.container import Container, image_volumes, start_container
 from codeagent.sandbox.hardening import WORKSPACE, Mount, Plan
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
+from codeagent.sandbox.seam import Flag
 from codeagent.sandbox.view import Layout, View
 from codeagent.settings import SandboxSettings
 
@@ -43,11 +44,16 @@ class Parts:
 
 @dataclass(slots=True)
 class Slot:
-    """The place of one container. `view` is asked for anew whenever one is started."""
+    """The place of one container. `view` is asked for anew whenever one is started.
+
+    `state` is the one in which the container's masks were last seen to be right; None when that is not known, or not
+    needed, because what it sees is a copy.
+    """
 
     role: str
     view: Callable[[], View]
     container: Container | None = None
+    state: int | None = None
     losses: int = 0
 
     @property
@@ -55,6 +61,31 @@ class Slot:
         if self.container is None:
             raise SandboxError("The sandbox is closed.")
         return self.container
+
+    def put(self, container: Container | None) -> Container | None:
+        """Puts another container here; returns the one before."""
+        old, self.container, self.state = self.container, container, None
+        return old
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """Calls to one container, carried out only while its masks are in `state` (see `Channel.call`)."""
+
+    container: Container
+    state: int | None
+
+    def call(
+        self,
+        op: str,
+        args: Mapping[str, Any],
+        body: bytes = b"",
+        on_body: Callable[[bytes], None] | None = None,
+        cancel: Flag | None = None,
+        timeout: float | None = None,
+    ) -> tuple[dict[str, Any], bytes]:
+        """Raises as `Channel.call` does."""
+        return self.container.channel.call(op, args, body, on_body, cancel, timeout, self.state)
 
 
 class Lease:
@@ -146,7 +177,7 @@ class Starter:
 
 
 @contextlib.contextmanager
-def hanging_up(container: Container, *flags: threading.Event) -> Iterator[None]:
+def hanging_up(container: Container, *flags: Flag) -> Iterator[None]:
     """Hangs up as soon as one of the flags is set: what is being asked of the container then raises ChannelLost."""
     over = threading.Event()
 

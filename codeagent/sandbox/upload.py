@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.errors import ErrorKind, ToolError
-from codeagent.sandbox.copying import Calls
+from codeagent.sandbox.files import Calls
 from codeagent.sandbox.protected import Found
 from codeagent.sandbox.seam import Steps
 

@@ -61,11 +61,11 @@ class Layout(Protocol):
     def prepare(self, channel: Channel) -> None:
         """Called once for every container, before anything else is asked of it."""
 
-    def outdated(self, channel: Calls) -> bool:
-        """Whether a mask came off or a new protected file appeared; `mounted` then gives the view that is needed.
+    def steady_state(self, channel: Channel) -> int | None:
+        """The state in which the guest finds protected files and masks, when nothing that needs a mask lacks one.
 
-        Called with each call that goes to the repository itself, so it costs little when nothing has changed: one
-        `scan` of the guest's.
+        None when a mask came off or a new protected file appeared: `mounted` then gives the view that is needed.
+        Calls that go to the repository itself name the state, and are carried out only while it lasts.
         """
 
     def refresh(self) -> None:
@@ -85,11 +85,11 @@ class Layout(Protocol):
 
     def fetch(self, channel: Calls, path: str) -> bytes: ...
 
-    def store(self, channel: Channel, changes: Sequence[FileChange]) -> None: ...
+    def store(self, channel: Calls, changes: Sequence[FileChange]) -> None: ...
 
-    def diff(self, channel: Channel) -> Diff: ...
+    def diff(self, channel: Calls) -> Diff: ...
 
-    def tree_hash(self, channel: Channel) -> str: ...
+    def tree_hash(self, channel: Calls) -> str: ...
 
-    def sync_host_edit(self, channel: Channel, path: str) -> Edit:
+    def sync_host_edit(self, channel: Calls, path: str) -> Edit:
         """Brings a file that the user has changed into the copy, unless the agent has changed it too (CONFLICT)."""

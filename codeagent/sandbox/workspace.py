@@ -143,13 +143,13 @@ class RepositoryLayout:
         """Forgets which protected files there are; the next view looks again."""
         self._found = None
 
-    def outdated(self, channel: files.Calls) -> bool:
-        """Whether a mask came off or a new protected file appeared; `mounted` then gives the view that is needed."""
+    def steady_state(self, channel: Channel) -> int | None:
+        """See `Layout`."""
         now = files.scan(channel)
         if not now.lost and now.protected <= self.found.names and now.gits <= set(self.found.gits):
-            return False
+            return now.state
         self._found = protected.find(self.repo, self.patterns)
-        return True
+        return None
 
     def tracked_protected(self, channel: files.Calls) -> list[str]:
         """Protected files that git tracks: what was ever committed of them can be read from git's history."""
@@ -181,16 +181,16 @@ class RepositoryLayout:
         exclude = protected.compiled(self.settings.copy_exclude, "copy_exclude")
         return Plan(self.settings.copy_limit, exclude, texts, hooks)
 
-    def store(self, channel: Channel, changes: Sequence[FileChange]) -> None:
+    def store(self, channel: files.Calls, changes: Sequence[FileChange]) -> None:
         copying.store(channel, changes)
 
-    def diff(self, channel: Channel) -> Diff:
+    def diff(self, channel: files.Calls) -> Diff:
         return copying.diff(channel, git.object_format(self.git))
 
-    def tree_hash(self, channel: Channel) -> str:
+    def tree_hash(self, channel: files.Calls) -> str:
         return copying.tree_hash(channel)
 
-    def sync_host_edit(self, channel: Channel, path: str) -> Edit:
+    def sync_host_edit(self, channel: files.Calls, path: str) -> Edit:
         """Brings a file that the user has changed into the copy, unless the agent has changed it too (CONFLICT)."""
         change = copying.host_edit(self.repo, path)
         if change is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Event as Flag
 
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.inference import ToolSpec
 from codeagent.sandbox.output import saved_name
-from codeagent.sandbox.seam import Command, CommandResult, Ending, Sandbox
+from codeagent.sandbox.seam import Command, CommandResult, Ending, Flag, Sandbox
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.result import TextShown, ToolResult
 

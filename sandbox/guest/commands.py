@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -16,15 +17,28 @@ MAX_MESSAGE = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """A command to start: `directory` absolute, `timeout` in seconds, `quota` in bytes."""
+class Job:
+    """A command to run: `directory` absolute, `timeout` in seconds, `quota` in bytes that the copy may grow."""
 
+    request_id: int
+    script: bytes
     directory: str
     timeout: float
-    quota: int | None
+    quota: int | None = None
+
+    def message(self) -> bytes:
+        """As it goes to the process that runs it; at most MAX_MESSAGE bytes."""
+        order = [self.request_id, self.directory, self.timeout, self.quota]
+        return json.dumps(order).encode("ascii") + b"\n" + self.script
+
+    @classmethod
+    def of(cls, message: bytes) -> Job:
+        order, _, script = message.partition(b"\n")
+        request_id, directory, timeout, quota = json.loads(order)
+        return cls(request_id, script, directory, timeout, quota)
 
 
-def plan(script: bytes, args: dict[str, Any], workspace: str) -> Order:
+def plan(request_id: int, script: bytes, args: dict[str, Any], workspace: str) -> Job:
     """What was asked for, checked. Raises Refusal."""
     timeout, workdir, quota = args.get("timeout"), args.get("workdir", ""), args.get("quota")
     if not isinstance(timeout, int | float) or not 0 < timeout <= MAX_TIMEOUT or not isinstance(workdir, str):
@@ -37,7 +51,7 @@ def plan(script: bytes, args: dict[str, Any], workspace: str) -> Order:
         raise Refusal(
             "too_large", f"the command has {len(script)} bytes; Linux takes {MAX_SCRIPT} as one argument of a program"
         )
-    return Order(_directory(workdir, workspace), float(timeout), quota)
+    return Job(request_id, script, _directory(workdir, workspace), float(timeout), quota)
 
 
 def _directory(workdir: str, workspace: str) -> str:

@@ -36,6 +36,23 @@ class Files:
         self._paths: dict[str, str] = {}
         self._writing = Lock()
 
+    def operations(self) -> dict[str, Handler]:
+        """By the names that the host calls them."""
+        return {
+            "prepare_files": self.prepare,
+            "read_file": self.read_file,
+            "list_dir": self.list_dir,
+            "fetch": self.fetch,
+            "scan": self.scan,
+            "copy": self.copy,
+            "receive": self.receive,
+            "diff": self.diff,
+            "tree_hash": self.tree_hash,
+            "store": self.store,
+            "sync": self.sync,
+            "tracked": self.tracked,
+        }
+
     def tree(self) -> Tree:
         if self._tree is None:
             raise Refusal("sandbox_failed", "the files are not prepared")
@@ -137,6 +154,10 @@ class Files:
             raise Refusal("sandbox_failed", "the files are not prepared")
         return self._scanner.reply()
 
+    def steady(self, state: int) -> bool:
+        """Whether what is protected, and the masks, are still as when `scan` named this state."""
+        return self._scanner is not None and self._scanner.state() == state
+
     def tracked(self, _root: Root, _args: dict[str, Any], body: bytes) -> Reply:
         """Body: JSON list of paths; returns, in the same form, those that git tracks."""
         tree = self.tree()
@@ -158,21 +179,3 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise Refusal("invalid_arguments", "a path holds half of a surrogate pair") from None
-
-
-_FILES = Files()  # the guest is one process with one root
-
-OPERATIONS: dict[str, Handler] = {
-    "prepare_files": _FILES.prepare,
-    "read_file": _FILES.read_file,
-    "list_dir": _FILES.list_dir,
-    "fetch": _FILES.fetch,
-    "scan": _FILES.scan,
-    "copy": _FILES.copy,
-    "receive": _FILES.receive,
-    "diff": _FILES.diff,
-    "tree_hash": _FILES.tree_hash,
-    "store": _FILES.store,
-    "sync": _FILES.sync,
-    "tracked": _FILES.tracked,
-}

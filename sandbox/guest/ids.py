@@ -35,11 +35,21 @@ def become_guest(owner: Owner) -> None:
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
 
 
-def become_command(owner: Owner) -> None:
-    """In a forked child, before exec: the owner's ids in all places, no capability, first in line to be killed."""
+def prepare_command(owner: Owner) -> None:
+    """In a forked child: makes it, and the command that it becomes, the first to be killed when memory is short.
+
+    It keeps the guest's ids and its capabilities: without them, other commands could slow it.
+    """
     os.seteuid(0 if owner.uid else owner.uid)
     score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
     os.write(score, OOM_SCORE)
+    os.close(score)
+    os.seteuid(owner.uid)
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+
+
+def become_command(owner: Owner) -> None:
+    """Just before exec: the owner's ids in all places, no capability."""
     os.setresgid(owner.gid, owner.gid, owner.gid)
     os.setresuid(owner.uid, owner.uid, owner.uid)
     # For uid 0 the id change keeps the capabilities; for others this finds nothing left to drop.

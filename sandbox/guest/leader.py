@@ -1,6 +1,7 @@
 """The process that becomes a command. It is forked ahead of time, since that takes longer than all that follows.
 
-Until it is told what to run, it has the guest's own ids, and is as much out of the commands' reach.
+What does not depend on the command is done ahead of time, too. Until it is told what to run, it has the guest's own
+ids, and is as much out of the commands' reach.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -37,16 +37,22 @@ class Walls:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for every command of this container. `environment` is complete, `shell` the path of its sh."""
+    """What holds for every command of this container. `shell` is the path of its sh.
+
+    Its environment is that of the processes that start it, so that none of it has to be made for a command.
+    """
 
     owner: ids.Owner
     walls: Walls
     shell: str
-    environment: Mapping[str, str]
 
 
 class StartFailed(Exception):
     """The command could not be started; the message is one sentence."""
+
+
+class Gone(Exception):
+    """The waiting process was killed before it was told what to run."""
 
 
 class Leader:
@@ -57,27 +63,28 @@ class Leader:
         self._stdout, stdout = os.pipe2(os.O_CLOEXEC)
         self._stderr, stderr = os.pipe2(os.O_CLOEXEC)
         self._orders, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = (self._stdout, self._stderr, self._orders), (stdout, stderr, orders)
         try:
             self.pid = os.fork()
         except OSError as error:
+            _close(*ours, *theirs)
             raise StartFailed(f"no further process can be started in the container ({error.strerror})") from None
         if self.pid == 0:
-            self._orders.close()
+            _close(self._orders)
             _become_command(terms, stdout, stderr, orders)
-        for end in (stdout, stderr, orders.detach()):
-            os.close(end)
-
-    def start(self, directory: str, script: bytes, outlet: Outlet) -> Streams:
-        """Has it run the script, and waits until it does. Raises StartFailed."""
-        with self._orders:
-            try:
-                self._orders.send(os.fsencode(directory))
-                self._orders.send(script)
-            except OSError as error:
-                raise StartFailed(f"the command could not be started ({error.strerror})") from None
-            listener = self._started()
+        _close(*theirs)
         for fd in (self._stdout, self._stderr):
             os.set_blocking(fd, False)
+
+    def start(self, directory: str, script: bytes, outlet: Outlet) -> Streams:
+        """Has it run the script, and waits until it does. Raises StartFailed, Gone."""
+        with self._orders:
+            try:
+                self._orders.send(os.fsencode(directory) + b"\0" + script)
+            except OSError:
+                _close(self._stdout, self._stderr)
+                raise Gone from None
+            listener = self._started()
         return Streams(self._stdout, self._stderr, listener, outlet)
 
     def _started(self) -> int | None:
@@ -92,7 +99,13 @@ class Leader:
                 return listener
             else:
                 os.waitpid(self.pid, 0)
+                _close(self._stdout, self._stderr, *([] if listener is None else [listener]))
                 raise StartFailed(message.decode("utf-8", "replace"))
+
+
+def _close(*ends: int | socket.socket) -> None:
+    for end in ends:
+        os.close(end) if isinstance(end, int) else end.close()
 
 
 def _become_command(terms: Terms, stdout: int, stderr: int, orders: socket.socket) -> NoReturn:
@@ -106,12 +119,13 @@ def _become_command(terms: Terms, stdout: int, stderr: int, orders: socket.socke
         os.dup2(stderr, 2)
         os.umask(0o022)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        directory, script = orders.recv(MAX_MESSAGE), orders.recv(MAX_MESSAGE)
-        if directory and script:
+        ids.prepare_command(terms.owner)
+        _build_walls(terms.walls, orders)
+        directory, _, script = orders.recv(MAX_MESSAGE).partition(b"\0")
+        if script:
             ids.become_command(terms.owner)
             os.chdir(directory)
-            _build_walls(terms.walls, orders)
-            os.execve(terms.shell, [b"sh", b"-c", script], terms.environment)  # noqa: S606 - sh is the shell
+            os.execv(terms.shell, [b"sh", b"-c", script])  # noqa: S606 - sh is the shell
     except BaseException as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         orders.send(f"the command could not be started ({reason})".encode("utf-8", "replace"))
@@ -119,6 +133,7 @@ def _become_command(terms: Terms, stdout: int, stderr: int, orders: socket.socke
 
 
 def _build_walls(walls: Walls, reporter: socket.socket) -> None:
+    """They hold for the command; what is still to be done before it is not in their way."""
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     if walls.rules is not None:
         walls.rules.restrict()

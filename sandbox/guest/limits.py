@@ -20,24 +20,35 @@ class Counts:
     refused_forks: int
 
 
-def counts(memory_files: tuple[str, ...] = MEMORY_FILES, pids_files: tuple[str, ...] = PIDS_FILES) -> Counts:
-    return Counts(_value(memory_files, b"oom_kill"), _value(pids_files, b"max"))
+class Counters:
+    """The counters' files, kept open: they are read before and after each command."""
+
+    def __init__(
+        self, memory_files: tuple[str, ...] = MEMORY_FILES, pids_files: tuple[str, ...] = PIDS_FILES
+    ) -> None:
+        self._memory = _opened(memory_files)
+        self._pids = _opened(pids_files)
+
+    def read(self) -> Counts:
+        return Counts(_value(self._memory, b"oom_kill"), _value(self._pids, b"max"))
 
 
-def _value(paths: tuple[str, ...], key: bytes) -> int:
+def _opened(paths: tuple[str, ...]) -> int | None:
+    """The first of the files that is there."""
     for path in paths:
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             continue
-        try:
-            lines = os.read(fd, 4096).splitlines()
-        finally:
-            os.close(fd)
-        for line in lines:
-            name, _, value = line.partition(b" ")
-            if name == key and value.strip().isdigit():
-                return int(value)
+    return None
+
+
+def _value(file: int | None, key: bytes) -> int:
+    """The number on the line that begins with `key`."""
+    for line in () if file is None else os.pread(file, 4096, 0).splitlines():
+        name, _, value = line.partition(b" ")
+        if name == key and value.strip().isdigit():
+            return int(value)
     return 0
 
 

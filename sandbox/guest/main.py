@@ -21,19 +21,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from guest import environment, ids, protocol
-from guest.files import OPERATIONS
-from guest.glance import glance
-from guest.marker import marker
-from guest.operations import Handler, Root
-from guest.server import Server
 from guest.spawner import Spawner
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-
-
-def operations() -> dict[str, Handler]:
-    """Every operation by name; `run` is the server's own."""
-    return {**OPERATIONS, "glance": glance, "marker": marker}
 
 
 def main() -> None:
@@ -49,7 +39,15 @@ def main() -> None:
     os.makedirs(environment.HOME, mode=0o700, exist_ok=True)
     variables = environment.for_commands(os.environ, config.get("environment", {}), owner)
     spawner = Spawner(variables, owner)
-    server = Server(sys.stdin.buffer, 1, Root(root, folders), config["root"], operations(), spawner)
+    # Only now, too: each fork of the spawner's would copy what it does not need.
+    from guest.files import Files
+    from guest.marker import marker
+    from guest.operations import Root
+    from guest.server import Server
+
+    files = Files()
+    operations = {**files.operations(), "marker": marker}
+    server = Server(0, 1, Root(root, folders), config["root"], operations, spawner, files.steady)
     try:
         server.serve(greeting(owner, readable))
     except protocol.ProtocolError as error:

@@ -1,7 +1,7 @@
 """What an operation is: a named handler that answers one request.
 
-`guest.files.OPERATIONS: dict[str, Handler]` holds those on files; `run` is the server's own.
-A handler runs in a thread of a bounded pool, with the effective ids of the repository's owner. It returns the
+`guest.files.Files.operations` are those on files; `run` is the server's own.
+A handler runs in one of a fixed number of threads, with the effective ids of the repository's owner. It returns the
 reply's fields (they must fit into one frame, 64 KiB of JSON) and its body; an iterator of chunks is sent while
 it is produced, each chunk of any size. It refuses by raising `Refusal`.
 """

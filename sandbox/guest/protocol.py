@@ -3,11 +3,14 @@
 A frame is a 9-byte header (payload length, request id, kind; network byte order) and a payload of at most
 64 KiB, so that a small reply never waits long behind a big one.
 
-    host → guest    CALL {"op", "args"}   BODY*   END (empty)        one request
+    host → guest    CALL {"op", "args", "state"}  BODY*  END (empty) one request
                     CANCEL (empty)                                   the request should end early
                     PING (empty, id 0)                               the host is alive
     guest → host    END {…} with id 0                                once, at start: the guest is ready
                     BODY*   END {"ok": {…}} or {"error": {…}}        one reply
+
+With a `state` that is not null, a request is carried out only while the masks are as when `scan` named that state;
+else it is refused as `outdated`.
 
 JSON is ASCII (`\\udcxx` escapes carry undecodable path bytes). What does not fit into one frame of JSON
 travels in BODY frames.
@@ -16,6 +19,7 @@ travels in BODY frames.
 from __future__ import annotations
 
 import json
+import os
 import struct
 from collections.abc import Callable, Iterator
 from enum import IntEnum
@@ -34,6 +38,9 @@ class Kind(IntEnum):
     END = 3
     CANCEL = 4
     PING = 5
+
+
+KINDS = {kind.value: kind for kind in Kind}
 
 
 class ProtocolError(Exception):
@@ -66,7 +73,7 @@ def load(payload: bytes) -> dict[str, Any]:
 def read_frame(read: Callable[[int], bytes]) -> tuple[int, Kind, bytes] | None:
     """The next frame as (request id, kind, payload); None at a clean end of the stream.
 
-    `read(n)` returns exactly n bytes, fewer only at the end of the stream (`io.BufferedReader.read`).
+    `read(n)` returns exactly n bytes, fewer only at the end of the stream (`io.BufferedReader.read`, `reader`).
     """
     header = read(HEADER.size)
     if not header:
@@ -76,14 +83,25 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[int, Kind, bytes] | None:
     length, request_id, number = HEADER.unpack(header)
     if length > MAX_PAYLOAD:
         raise ProtocolError(f"a frame announces {length} bytes")
-    try:
-        kind = Kind(number)
-    except ValueError:
-        raise ProtocolError(f"a frame is of the unknown kind {number}") from None
+    kind = KINDS.get(number)
+    if kind is None:
+        raise ProtocolError(f"a frame is of the unknown kind {number}")
     payload = read(length) if length else b""
     if len(payload) < length:
         raise ProtocolError("the stream ended inside a frame")
     return request_id, kind, payload
+
+
+def reader(fd: int) -> Callable[[int], bytes]:
+    """Reads exactly as much as is asked for from a descriptor, and nothing ahead."""
+
+    def read(count: int) -> bytes:
+        found = os.read(fd, count)
+        while len(found) < count and (more := os.read(fd, count - len(found))):
+            found += more
+        return found
+
+    return read
 
 
 def pieces(body: bytes) -> Iterator[bytes]:

@@ -51,16 +51,29 @@ class Scanner:
     _complete: bool = False
     _lost: list[str] = field(default_factory=list)
     _mounts: Mounts | None = None
+    _state: int = 0
 
     def reply(self) -> Reply:
         """Body: JSON `{protected, gits}`, paths of all there are; fields: which masks are not mounted any more."""
         with self._lock:
-            if not self._steady():
-                self._scan()
-            self._follow_links()
-            found, complete = self._found, self._complete
-            lost = self._lost_masks()
-        return {"complete": complete, "lost": lost[:100], "lost_count": len(lost)}, found
+            self._look_again()
+            fields = {"complete": self._complete, "lost": self._lost[:100], "state": self._state}
+            return fields, self._found
+
+    def state(self) -> int:
+        """A number that changes with every reply."""
+        with self._lock:
+            self._look_again()
+            return self._state
+
+    def _look_again(self) -> None:
+        before = self._found, self._complete, self._lost
+        if not self._steady():
+            self._scan()
+        self._follow_links()
+        self._lost = self._lost_masks()
+        if (self._found, self._complete, self._lost) != before:
+            self._state += 1
 
     def _lost_masks(self) -> list[str]:
         """Masks that are not mounted (any more); looked for only when the kernel says that mounts have changed."""
@@ -68,7 +81,7 @@ class Scanner:
             self._mounts = Mounts()
         if self._mounts.changed():
             mounted = self._mounts.below(MOUNT)
-            self._lost = [decoded(mask) for mask in self.masks if mask not in mounted]
+            return [decoded(mask) for mask in self.masks if mask not in mounted]
         return self._lost
 
     def _steady(self) -> bool:

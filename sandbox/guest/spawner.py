@@ -8,23 +8,27 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import platform
 import signal
 import socket
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import NoReturn
 
 from guest import ids, processes, protocol, syscalls
-from guest.commands import MAX_MESSAGE, Order
-from guest.leader import Leader, StartFailed, Terms, Walls
-from guest.supervisor import Job, supervise
+from guest.commands import MAX_MESSAGE, Job
+from guest.leader import Terms, Walls
+from guest.limits import Counters
+from guest.supervisor import CANCEL, Supervisor
+
+READY = 2
+"""Supervisors that wait from the start: what one has to do after a command does not delay the next command."""
+KEPT = 4
 
 
 class Spawner:
-    """The guest's end: `start` asks the process for a supervisor."""
+    """The guest's end: hands jobs to supervisors that wait, and asks the process for more of them."""
 
     def __init__(self, environment: Mapping[str, str], owner: ids.Owner) -> None:
         self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -32,22 +36,49 @@ class Spawner:
         if self.pid == 0:
             self._control.close()
             try:
-                _serve(control, dict(environment), owner)
+                _serve(control, environment, owner)
             finally:
                 os._exit(1)
         control.close()
+        self._waiting = deque(self._supervisor() for _ in range(READY))
 
-    def start(self, request_id: int, script: bytes, order: Order) -> socket.socket:
-        """A packet socket that the frames of the reply come from; anything sent there cancels the command.
+    def start(self, job: Job) -> socket.socket:
+        """A packet socket that the frames of the reply come from; `cancel` ends the command.
 
         Raises OSError when the spawner is gone.
         """
+        message = job.message()
+        while self._waiting:
+            connection = self._waiting.popleft()
+            try:
+                connection.send(message)
+            except OSError:  # killed while it waited
+                connection.close()
+            else:
+                return connection
+        return self._supervisor(message)
+
+    def finished(self, connection: socket.socket) -> None:
+        """Takes a supervisor back that has sent the end of its reply."""
+        if len(self._waiting) < KEPT:
+            self._waiting.append(connection)
+        else:
+            connection.close()
+
+    def _supervisor(self, first: bytes = b"") -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            ours.send(script)
-            message = protocol.dump({"id": request_id, **asdict(order)})
-            socket.send_fds(self._control, [message], [theirs.fileno()])
+            socket.send_fds(self._control, [NEW + first], [theirs.fileno()])
         return ours
+
+
+NEW = b"+"
+
+
+def cancel(connection: socket.socket) -> None:
+    """Ends the command that runs behind `connection`."""
+    with contextlib.suppress(OSError):  # it is ending anyway
+        connection.send(CANCEL, socket.MSG_DONTWAIT)
 
 
 def find_shell(path: str) -> str:
@@ -56,7 +87,7 @@ def find_shell(path: str) -> str:
     return next((one for one in candidates if os.access(one, os.X_OK)), "/bin/sh")
 
 
-def _serve(control: socket.socket, environment: dict[str, str], owner: ids.Owner) -> NoReturn:
+def _serve(control: socket.socket, environment: Mapping[str, str], owner: ids.Owner) -> NoReturn:
     # Opened once: a command of root's could replace /dev/null. Commands inherit descriptor 0 as their stdin.
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
@@ -64,94 +95,55 @@ def _serve(control: socket.socket, environment: dict[str, str], owner: ids.Owner
     # What is shared with the children stays shared: no collector writes into it.
     gc.disable()
     gc.freeze()
-    nursery = _Nursery(control, environment, owner)
-    nursery.refill()
+    # 5.5 is the first kernel that can let an announced call go on.
+    walls = Walls.build(announce=_kernel() >= (5, 5))
+    terms = Terms(owner, walls, find_shell(environment["PATH"]))
+    os.environ.clear()
+    os.environ.update(environment)
+    counters = Counters()
+    supervisors: set[int] = set()
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: _end_orphans(supervisors))
     while True:
-        order, fds, _flags, _address = socket.recv_fds(control, MAX_MESSAGE, 1)
-        if not order:
+        message, fds, _flags, _address = socket.recv_fds(control, MAX_MESSAGE, 1)
+        if not message:
             os._exit(0)
         # A received descriptor would be inherited: a command could write replies of its own with it.
         os.set_inheritable(fds[0], False)
         with socket.socket(fileno=fds[0]) as connection:
-            nursery.hand_over(order, connection)
-        nursery.refill()
+            first = message.removeprefix(NEW)
+            # Who has ended before it is in the set would be taken for somebody's orphan.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+            try:
+                pid = os.fork()
+            except OSError:
+                _refuse(connection, first)
+            else:
+                if pid == 0:
+                    control.close()
+                    _be_supervisor(connection, first, terms, counters)
+                supervisors.add(pid)
+            finally:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 
 
-class _Nursery:
-    """Keeps one supervisor waiting, with the child that will be the command: a command does not wait for forks."""
-
-    def __init__(self, control: socket.socket, environment: dict[str, str], owner: ids.Owner) -> None:
-        self._control = control
-        # 5.5 is the first kernel that can let an announced call go on.
-        walls = Walls.build(announce=_kernel() >= (5, 5))
-        self._terms = Terms(owner, walls, find_shell(environment["PATH"]), environment)
-        self._waiting: socket.socket | None = None
-        self._children: set[int] = set()
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: _end_orphans(self._children))
-
-    def hand_over(self, order: bytes, connection: socket.socket) -> None:
-        """Gives an order to the waiting supervisor, or to a new one when that was killed."""
-        for _ in range(2):
-            if self._waiting is None:
-                self.refill()
-            if self._waiting is None:
-                break
-            with self._waiting as supervisor:
-                self._waiting = None
-                try:
-                    socket.send_fds(supervisor, [order], [connection.fileno()])
-                except OSError:
-                    continue
-                return
+def _refuse(connection: socket.socket, first: bytes) -> None:
+    if first:
         sentence = "no further process can be started in the container: its limit is reached"
-        reply = {"error": {"kind": "sandbox_failed", "sentence": sentence}}
+        reply = protocol.dump({"error": {"kind": "sandbox_failed", "sentence": sentence}})
         with contextlib.suppress(OSError):
-            connection.send(protocol.frame(json.loads(order)["id"], protocol.Kind.END, protocol.dump(reply)))
-
-    def refill(self) -> None:
-        """Forks a supervisor that waits; does nothing when the container's processes are used up."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-        try:
-            pid = os.fork()
-        except OSError:
-            ours.close()
-        else:
-            if pid == 0:
-                ours.close()
-                self._be_supervisor(theirs)
-            self._children.add(pid)
-            self._waiting = ours
-        finally:
-            theirs.close()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-
-    def _be_supervisor(self, orders: socket.socket) -> NoReturn:
-        status = 1
-        try:
-            self._control.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-            syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
-            leader = _forked(self._terms)
-            message, fds, _flags, _address = socket.recv_fds(orders, MAX_MESSAGE, 1)
-            if message:
-                os.set_inheritable(fds[0], False)
-                with socket.socket(fileno=fds[0]) as connection:
-                    order = json.loads(message)
-                    script = connection.recv(MAX_MESSAGE)
-                    job = Job(order["id"], script, order["directory"], order["timeout"], order["quota"])
-                    supervise(job, leader, self._terms, connection)
-            status = 0
-        finally:
-            os._exit(status)
+            connection.send(protocol.frame(Job.of(first).request_id, protocol.Kind.END, reply))
 
 
-def _forked(terms: Terms) -> Leader | None:
+def _be_supervisor(connection: socket.socket, first: bytes, terms: Terms, counters: Counters) -> NoReturn:
+    status = 1
     try:
-        return Leader(terms)
-    except StartFailed:
-        return None  # there may be room when there is something to run
+        syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+        supervisor = Supervisor(connection, terms, counters)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+        supervisor.serve(first)
+        status = 0
+    finally:
+        os._exit(status)
 
 
 def _end_orphans(supervisors: set[int]) -> None:

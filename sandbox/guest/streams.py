@@ -130,10 +130,7 @@ class Streams:
     def _is_ours(self, pid: int) -> bool:
         try:
             other = os.stat(f"/proc/{pid}/fd/2")
-        except OSError as e:
-            import sys
-
-            print("stat", pid, e, file=sys.stderr, flush=True)
+        except OSError:
             return False
         return (other.st_dev, other.st_ino) == (self._pipe.st_dev, self._pipe.st_ino)
 

@@ -1,4 +1,7 @@
-"""One process a command: starts it, passes its output on, ends it in time, and leaves nothing of it behind."""
+"""A process that runs one command at a time: starts it, passes its output on, ends it in time, and leaves nothing.
+
+It waits for the next one when nothing is left of the last, with the child that will become it forked already.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +15,16 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from guest import limits, processes, protocol
+from guest import processes, protocol
+from guest.commands import MAX_MESSAGE, Job
 from guest.environment import WORKSPACE
-from guest.leader import Leader, StartFailed, Terms
-from guest.limits import CHECK_SECONDS, Quota
-from guest.streams import Outlet
+from guest.leader import Gone, Leader, StartFailed, Terms
+from guest.limits import CHECK_SECONDS, Counters, Quota
+from guest.streams import Outlet, Streams
 
 QUIET_SECONDS = 0.1
 LINGER_SECONDS = 1.0
 """How long output may still come from what a command left in the background, before that is ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What to run. `directory` is an absolute path; `timeout` in seconds."""
-
-    request_id: int
-    script: bytes
-    directory: str
-    timeout: float
-    quota: int | None = None
-    """How many bytes the file system of the repository may fill up while the command runs."""
 
 
 @dataclass(slots=True)
@@ -51,22 +43,61 @@ class HostGone(Exception):
     """Nobody is interested in the command any more."""
 
 
-def supervise(job: Job, leader: Leader | None, terms: Terms, connection: socket.socket) -> None:
-    """Runs `job` to its end and sends the frames of the reply over `connection` (a packet socket).
+class Supervisor:
+    """Takes jobs from `connection` (a packet socket) and sends the frames of the replies there.
 
-    Any message that arrives there, and its end, cancel the command. The calling process is a subreaper and has no
-    other child than `leader`, which becomes the command; None when it could not be forked ahead of time.
+    The calling process is a subreaper and has no other child than the one that will be the next command.
     """
-    outbox = _Outbox(connection, job.request_id)
-    before = limits.counts()
-    try:
-        try:
-            reply = {"ok": _Run(job, leader or Leader(terms), outbox).finish(before)}
-        except StartFailed as failed:
-            reply = {"error": {"kind": "sandbox_failed", "sentence": str(failed)}}
-        outbox.end(reply)
-    except HostGone:
+
+    def __init__(self, connection: socket.socket, terms: Terms, counters: Counters) -> None:
+        self._connection = connection
+        self._terms = terms
+        self._counters = counters
+        self._wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+
+    def serve(self, first: bytes) -> None:
+        """Runs the job in `first`, unless it is empty, and then whatever comes, until the guest hangs up."""
+        with contextlib.suppress(HostGone):
+            while True:
+                leader = self._forked()
+                job = Job.of(first) if first else self._awaited()
+                self._run(job, leader)
+                first = b""
         processes.end_all()
+
+    def _forked(self) -> Leader | None:
+        try:
+            return Leader(self._terms)
+        except StartFailed:
+            return None  # there may be room when there is something to run
+
+    def _awaited(self) -> Job:
+        while message := self._connection.recv(MAX_MESSAGE):
+            # A cancellation may have crossed the end of what it was for.
+            if not message.startswith(CANCEL):
+                return Job.of(message)
+        raise HostGone
+
+    def _run(self, job: Job, leader: Leader | None) -> None:
+        outbox = _Outbox(self._connection, job.request_id)
+        before = self._counters.read()
+        run = _Run(job, outbox, self._wake)
+        try:
+            run.start(leader, self._terms)
+            fields = run.finish()
+        except StartFailed as failed:
+            outbox.end({"error": {"kind": "sandbox_failed", "sentence": str(failed)}})
+            return
+        after = self._counters.read()
+        fields["memory_kills"] = after.memory_kills - before.memory_kills
+        fields["refused_forks"] = after.refused_forks - before.refused_forks
+        outbox.end({"ok": fields})
+
+
+CANCEL = b"cancel"
+"""Sent while a command runs, it ends it."""
 
 
 class _Outbox:
@@ -74,7 +105,6 @@ class _Outbox:
 
     def __init__(self, connection: socket.socket, request_id: int) -> None:
         self.connection = connection
-        connection.setblocking(False)
         self._request_id = request_id
         self._waiting: deque[bytes] = deque()
 
@@ -84,12 +114,12 @@ class _Outbox:
 
     def body(self, payload: bytes) -> None:
         self._waiting.append(protocol.frame(self._request_id, protocol.Kind.BODY, payload))
-        self.flush()
+        self.flush(socket.MSG_DONTWAIT)
 
-    def flush(self) -> None:
+    def flush(self, flags: int) -> None:
         try:
             while self._waiting:
-                self.connection.send(self._waiting[0])
+                self.connection.send(self._waiting[0], flags)
                 self._waiting.popleft()
         except BlockingIOError:
             pass
@@ -98,7 +128,7 @@ class _Outbox:
 
     def cancelled(self) -> bool:
         try:
-            message = self.connection.recv(64)
+            message = self.connection.recv(64, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return False
         if not message:
@@ -106,28 +136,35 @@ class _Outbox:
         return True
 
     def end(self, reply: dict[str, Any]) -> None:
-        self.connection.setblocking(True)
-        self.flush()
-        with contextlib.suppress(OSError):
-            self.connection.send(protocol.frame(self._request_id, protocol.Kind.END, protocol.dump(reply)))
+        self._waiting.append(protocol.frame(self._request_id, protocol.Kind.END, protocol.dump(reply)))
+        self.flush(0)
 
 
 class _Run:
-    def __init__(self, job: Job, leader: Leader, outbox: _Outbox) -> None:
+    def __init__(self, job: Job, outbox: _Outbox, wake: int) -> None:
+        self._job = job
         self._outbox = outbox
         self._outlet = Outlet(outbox.body)
-        self._wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        self._wake = wake
         self._progress = _Progress()
         self._deadline = self._progress.started + job.timeout
         self._quota = None if job.quota is None else Quota(WORKSPACE, job.quota)
-        self._leader = leader.pid
-        self._streams = leader.start(job.directory, job.script, self._outlet)
+        self._leader = 0
         self._children = True
 
-    def finish(self, before: limits.Counts) -> dict[str, Any]:
-        """Runs until all is over; the fields of the reply."""
+    def start(self, leader: Leader | None, terms: Terms) -> None:
+        """Makes a command of `leader`, or of a new one where that is missing. Raises StartFailed."""
+        try:
+            self._streams = self._started(leader or Leader(terms))
+        except Gone:
+            self._streams = self._started(Leader(terms))
+
+    def _started(self, leader: Leader) -> Streams:
+        self._leader = leader.pid
+        return leader.start(self._job.directory, self._job.script, self._outlet)
+
+    def finish(self) -> dict[str, Any]:
+        """Runs until all is over; what there is to tell."""
         while not self._over():
             self._turn()
         progress = self._progress
@@ -139,15 +176,12 @@ class _Run:
                 progress.status = statuses.get(self._leader)
         self._streams.drain()
         self._outlet.finish()
-        after = limits.counts()
         return {
             "ending": progress.ending or ("signalled" if os.WIFSIGNALED(progress.status or 0) else "exited"),
             "code": _exit_code(progress.status),
             "duration_ms": round(((progress.ended or time.monotonic()) - progress.started) * 1000),
             "total_bytes": self._outlet.total,
             "background": background,
-            "memory_kills": after.memory_kills - before.memory_kills,
-            "refused_forks": after.refused_forks - before.refused_forks,
         }
 
     def _over(self) -> bool:
@@ -177,7 +211,7 @@ class _Run:
             self._reap()
         if happened := events.pop(connection, 0):
             if happened & select.POLLOUT:
-                self._outbox.flush()
+                self._outbox.flush(socket.MSG_DONTWAIT)
             if happened & ~select.POLLOUT and self._outbox.cancelled() and self._progress.status is None:
                 self._progress.ending = "cancelled"
         if not blocked and self._streams.ready(events):

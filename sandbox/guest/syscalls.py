@@ -37,11 +37,13 @@ def call(number: int, *arguments: int | bytes | None) -> int:
     return _checked(_libc.syscall(ctypes.c_long(number), *wide), f"system call {number}")
 
 
+_SELF = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+_NONE = (ctypes.c_uint32 * 6)()
+
+
 def drop_capabilities() -> None:
     """Clears the caller's permitted, effective and inheritable capabilities."""
-    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
-    sets = (ctypes.c_uint32 * 6)()
-    _checked(_libc.capset(header, sets), "capset")
+    _checked(_libc.capset(_SELF, _NONE), "capset")
 
 
 class _Program(ctypes.Structure):

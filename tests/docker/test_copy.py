@@ -17,7 +17,6 @@ from codeagent.sandbox.image import Image
 from codeagent.sandbox.sandbox import DockerSandbox
 from codeagent.sandbox.seam import Diff, FileChange
 from codeagent.sandbox.toolbox import Toolbox
-from codeagent.sandbox.workspace import RepositoryLayout
 from codeagent.settings import SandboxSettings
 from tests.docker.conftest import USER, Open
 from tests.guest.trees import git, write
@@ -110,11 +109,8 @@ def test_writing_from_outside_goes_into_the_copy_and_user_edits_follow(open_one:
     assert opened.output("cat a.txt; ./new 2>/dev/null; ls -l new | cut -c1-10") == "one\nagent\n-rwxr-xr-x\n"
     assert set(opened.sandbox.diff().paths) == {"a.txt", "new"}
     write(repo, {"src/m.py": "x = 2\n", "a.txt": "user\n"})
-    layout = opened.sandbox._parts.layout
-    assert isinstance(layout, RepositoryLayout)
-    with opened.sandbox._in_use(opened.sandbox._writing_slot()) as container:
-        assert layout.sync_host_edit(container.channel, "src/m.py") is Edit.SYNCED
-        assert layout.sync_host_edit(container.channel, "a.txt") is Edit.CONFLICT
+    assert opened.sandbox.sync_host_edit("src/m.py") is Edit.SYNCED
+    assert opened.sandbox.sync_host_edit("a.txt") is Edit.CONFLICT
     assert opened.output("cat src/m.py a.txt") == "x = 2\none\nagent\n"
     assert set(opened.sandbox.diff().paths) == {"a.txt", "new"}
 

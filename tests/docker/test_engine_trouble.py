@@ -181,9 +181,9 @@ def test_an_engine_that_falls_silent_during_a_call_ends_it(wired: Wired) -> None
     began = time.monotonic()
     calling.start()
     # The call is given up at once; a new container is asked for until the engine's own patience ends.
-    while not sandbox._reader.running.channel.lost and time.monotonic() - began < 10:
+    while not sandbox._reader.running.channel.loss() and time.monotonic() - began < 10:
         time.sleep(0.05)
-    assert sandbox._reader.running.channel.lost == "the engine does not answer"
+    assert sandbox._reader.running.channel.loss() == "the engine does not answer"
     assert time.monotonic() - began < 7
     wire.cut()
     calling.join(10)

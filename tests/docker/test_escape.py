@@ -257,8 +257,9 @@ def test_the_guest_can_neither_be_killed_stopped_limited_nor_traced(opened: Open
     )
     attacks = json.loads(said)
     assert len(attacks) == 16
-    # The guest, its spawner, this command's supervisor, and perhaps already the two that wait for the next command.
-    assert {len(outcomes) for outcomes in attacks.values()} <= {3, 4, 5}
+    # The guest, its spawner, this command's supervisor, and those that wait for commands, each with its child.
+    (count,) = {len(outcomes) for outcomes in attacks.values()}
+    assert count >= 4
     assert {attack for attack, outcomes in attacks.items() if "DONE" in outcomes} == set()
 
 

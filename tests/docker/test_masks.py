@@ -142,9 +142,7 @@ def test_a_secret_that_goes_away_does_no_harm(open_one: Open, repo: Path) -> Non
 def test_tracked_protected_files_are_named(open_one: Open, repo: Path) -> None:
     git(repo, "add", "-f", ".env", "a.txt", ".env.example")
     opened = open_one(repo=repo, settings=SETTINGS)
-    layout = opened.sandbox._parts.layout
-    with opened.sandbox._in_use(opened.sandbox._reader) as container:
-        assert layout.tracked_protected(container.channel) == [".env"]
+    assert opened.sandbox.tracked_protected() == [".env"]
 
 
 def test_a_secret_whose_name_is_not_text_is_an_error_that_names_it(open_one: Open, repo: Path) -> None:

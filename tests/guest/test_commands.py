@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guest.commands import MAX_SCRIPT, Order, plan
+from guest.commands import MAX_SCRIPT, Job, plan
 from guest.operations import Refusal
 
 
@@ -14,11 +14,13 @@ def test_an_order_names_the_real_directory(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     asked = {"timeout": 3, "workdir": "link", "quota": 5}
-    assert plan(b"true", asked, str(tmp_path)) == Order(str(tmp_path / "real"), 3.0, 5)
+    job = plan(7, b"true", asked, str(tmp_path))
+    assert job == Job(7, b"true", str(tmp_path / "real"), 3.0, 5)
+    assert Job.of(job.message()) == job
 
 
 def test_the_root_itself_is_a_directory_of_it(tmp_path: Path) -> None:
-    assert plan(b"true", {"timeout": 1, "workdir": "."}, str(tmp_path)).directory == str(tmp_path)
+    assert plan(1, b"true", {"timeout": 1, "workdir": "."}, str(tmp_path)).directory == str(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_a_directory_that_is_none_of_the_repository_is_refused(tmp_path: Path, w
     (repo / "out").symlink_to("/etc")
     (repo / "loop").symlink_to("loop")
     with pytest.raises(Refusal) as refused:
-        plan(b"true", {"timeout": 1, "workdir": workdir}, str(repo))
+        plan(1, b"true", {"timeout": 1, "workdir": workdir}, str(repo))
     assert refused.value.kind == kind
 
 
@@ -59,14 +61,14 @@ def test_a_directory_that_is_none_of_the_repository_is_refused(tmp_path: Path, w
 )
 def test_malformed_orders_are_refused(tmp_path: Path, asked: dict[str, Any]) -> None:
     with pytest.raises(Refusal) as refused:
-        plan(b"true", asked, str(tmp_path))
+        plan(1, b"true", asked, str(tmp_path))
     assert refused.value.kind == "invalid_arguments"
 
 
 def test_a_script_must_fit_into_one_argument(tmp_path: Path) -> None:
     whole = b"#" * MAX_SCRIPT
-    assert plan(whole, {"timeout": 1}, str(tmp_path)).timeout == 1.0
+    assert plan(1, whole, {"timeout": 1}, str(tmp_path)).timeout == 1.0
     with pytest.raises(Refusal, match="131072 bytes"):
-        plan(whole + b"#", {"timeout": 1}, str(tmp_path))
+        plan(1, whole + b"#", {"timeout": 1}, str(tmp_path))
     with pytest.raises(Refusal, match="NUL"):
-        plan(b"echo \0", {"timeout": 1}, str(tmp_path))
+        plan(1, b"echo \0", {"timeout": 1}, str(tmp_path))

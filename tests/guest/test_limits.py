@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from guest.limits import Counts, Quota, counts
+from guest.limits import Counters, Counts, Quota
 
 
 def test_version_1_counts_kills_in_oom_control(tmp_path: Path) -> None:
     memory, pids = tmp_path / "memory.oom_control", tmp_path / "pids.events"
     memory.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
     pids.write_text("max 7\n")
-    assert counts((str(tmp_path / "missing"), str(memory)), (str(pids),)) == Counts(3, 7)
+    assert Counters((str(tmp_path / "missing"), str(memory)), (str(pids),)).read() == Counts(3, 7)
 
 
 def test_version_2_counts_kills_in_memory_events(tmp_path: Path) -> None:
     memory = tmp_path / "memory.events"
     memory.write_text("low 0\nhigh 0\nmax 40\noom 2\noom_kill 1\noom_group_kill 0\n")
-    assert counts((str(memory),), ()) == Counts(1, 0)
+    assert Counters((str(memory),), ()).read() == Counts(1, 0)
 
 
 def test_without_counters_nothing_is_counted(tmp_path: Path) -> None:
-    assert counts((str(tmp_path / "none"),), (str(tmp_path / "none"),)) == Counts(0, 0)
+    assert Counters((str(tmp_path / "none"),), (str(tmp_path / "none"),)).read() == Counts(0, 0)
 
 
 def test_a_quota_is_exceeded_by_what_is_written_after_it_was_set(tmp_path: Path) -> None:

@@ -40,13 +40,13 @@ def test_the_host_reads_what_the_guest_writes_however_it_is_cut(
 
 @given(IDS, st.dictionaries(st.text(max_size=5), st.text(max_size=20), max_size=3), st.binary(max_size=200_000))
 def test_the_guest_reads_what_the_host_writes(number: int, args: dict[str, str], body: bytes) -> None:
-    stream = io.BytesIO(b"".join(frames.request(number, "run", args, body)))
+    stream = io.BytesIO(b"".join(frames.request(number, "run", args, body, 5)))
     received = []
     while (found := protocol.read_frame(stream.read)) is not None:
         received.append(found)
     assert [kind for _, kind, _ in received[:1] + received[-1:]] == [protocol.Kind.CALL, protocol.Kind.END]
     assert {each for each, _, _ in received} == {number}
-    assert protocol.load(received[0][2]) == {"op": "run", "args": args}
+    assert protocol.load(received[0][2]) == {"op": "run", "args": args, "state": 5}
     assert b"".join(payload for _, kind, payload in received if kind is protocol.Kind.BODY) == body
 
 

@@ -72,7 +72,7 @@ def test_what_protected_links_lead_to_is_looked_at_again_each_time(tmp_path: Pat
 def test_masks_that_are_not_mounted_are_told(tmp_path: Path) -> None:
     write(tmp_path, {".env": ""})
     with in_process(tmp_path, protect=PROTECT, mounted=[".env"]) as guest:
-        assert files.scan(guest) == Scan(frozenset({".env"}), frozenset(), (".env",), True)
+        assert files.scan(guest) == Scan(frozenset({".env"}), frozenset(), (".env",), True, 1)
 
 
 def test_a_scan_that_finds_nothing_new_is_cheap(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 from guest import protocol
-from guest.commands import Order
+from guest.commands import Job
 from guest.operations import Handler, Refusal, Reply, Root
 from guest.protocol import Kind
 from guest.server import Server
@@ -53,27 +53,31 @@ class FakeSpawner:
     """Hands the test the supervisor's end of each command's connection."""
 
     def __init__(self) -> None:
-        self.started: list[tuple[int, bytes, Order, socket.socket]] = []
+        self.started: list[tuple[Job, socket.socket]] = []
         self.ready = threading.Semaphore(0)
 
-    def start(self, request_id: int, script: bytes, order: Order) -> socket.socket:
+    def start(self, job: Job) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.started.append((request_id, script, order, theirs))
+        self.started.append((job, theirs))
         self.ready.release()
         return ours
+
+    def finished(self, connection: socket.socket) -> None:
+        connection.close()
 
 
 class Host:
     """The host's end: writes frames, reads frames."""
 
     def __init__(self, workspace: Path) -> None:
-        incoming, self._write = os.pipe()
+        self._incoming, self._write = os.pipe()
         self._read, outgoing = os.pipe()
         self.spawner = FakeSpawner()
-        self._incoming, self._outgoing = os.fdopen(incoming, "rb"), outgoing
+        self._outgoing = outgoing
         self._replies = os.fdopen(self._read, "rb")
         spawner = cast(Spawner, self.spawner)
-        server = Server(self._incoming, outgoing, Root(-1), str(workspace), OPERATIONS, spawner)
+        root, steady = Root(-1), lambda state: bool(state == 3)
+        server = Server(self._incoming, outgoing, root, str(workspace), OPERATIONS, spawner, steady)
         self.failure: list[BaseException] = []
         self._thread = threading.Thread(target=self._serve, args=(server,), daemon=True)
         self._thread.start()
@@ -110,9 +114,9 @@ class Host:
         self._thread.join(5)
         assert not self._thread.is_alive()
         self._replies.close()
-        self._incoming.close()
+        os.close(self._incoming)
         os.close(self._outgoing)
-        for *_, connection in self.spawner.started:
+        for _, connection in self.spawner.started:
             connection.close()
 
 
@@ -174,6 +178,19 @@ def test_a_request_that_is_cancelled_before_its_end_is_forgotten(host: Host) -> 
     assert host.reply() == (2, {"ok": {"args": {}}}, b"")
 
 
+@pytest.mark.parametrize(("state", "kinds"), [(3, {"ok"}), (2, {"error"}), (None, {"ok"})])
+def test_a_request_is_carried_out_only_in_the_state_that_it_names(
+    host: Host, state: int | None, kinds: set[str]
+) -> None:
+    call = protocol.dump({"op": "echo", "args": {}, "state": state})
+    host.write(protocol.frame(1, Kind.CALL, call), protocol.frame(1, Kind.END))
+    assert host.reply()[1].keys() == kinds
+    run = protocol.dump({"op": "run", "args": {"timeout": 3}, "state": 2})
+    host.write(protocol.frame(2, Kind.CALL, run), protocol.frame(2, Kind.BODY, b"true"), protocol.frame(2, Kind.END))
+    assert host.reply()[1]["error"]["kind"] == "outdated"
+    assert host.spawner.started == []
+
+
 def test_a_ping_is_answered(host: Host) -> None:
     host.write(protocol.frame(0, Kind.PING))
     assert host.frame() == (0, Kind.PING, b"")
@@ -182,8 +199,8 @@ def test_a_ping_is_answered(host: Host) -> None:
 def test_a_commands_frames_are_relayed_and_a_cancellation_reaches_it(host: Host) -> None:
     host.call(5, "run", {"timeout": 3}, b"true")
     host.spawner.ready.acquire()
-    number, script, order, connection = host.spawner.started[0]
-    assert (number, script, order.timeout) == (5, b"true", 3.0)
+    job, connection = host.spawner.started[0]
+    assert (job.request_id, job.script, job.timeout) == (5, b"true", 3.0)
     connection.send(protocol.frame(5, Kind.BODY, b"\x01hi"))
     assert host.frame() == (5, Kind.BODY, b"\x01hi")
     host.write(protocol.frame(5, Kind.CANCEL))
@@ -195,7 +212,7 @@ def test_a_commands_frames_are_relayed_and_a_cancellation_reaches_it(host: Host)
 def test_a_supervisor_that_is_killed_is_an_error_of_its_command(host: Host) -> None:
     host.call(5, "run", {"timeout": 3}, b"true")
     host.spawner.ready.acquire()
-    host.spawner.started[0][3].close()
+    host.spawner.started[0][1].close()
     number, reply, _ = host.reply()
     assert (number, reply["error"]["kind"]) == (5, "sandbox_failed")
 
@@ -212,6 +229,7 @@ def test_a_command_that_cannot_be_run_is_refused_before_anything_is_started(host
         protocol.frame(1, Kind.CALL, b"{}"),
         protocol.frame(1, Kind.CALL, b'{"op": 5, "args": {}}'),
         protocol.frame(1, Kind.CALL, b'{"op": "echo", "args": []}'),
+        protocol.frame(1, Kind.CALL, b'{"op": "echo", "args": {}, "state": "3"}'),
         protocol.frame(1, Kind.CALL, b"{"),
         protocol.HEADER.pack(1 << 30, 1, Kind.CALL),
     ],
@@ -235,7 +253,7 @@ from guest.operations import Root
 server.WATCHDOG_SECONDS = 0.4
 incoming, _ = os.pipe()
 _, outgoing = os.pipe()
-server.Server(os.fdopen(incoming, "rb"), outgoing, Root(-1), "/", {}, None).serve({})
+server.Server(incoming, outgoing, Root(-1), "/", {}, None, None).serve({})
 """
 
 

@@ -87,9 +87,9 @@ def asked(channel: Channel, **options: Any) -> Callable[[], Any]:
 
 def test_a_reply_is_its_fields_and_its_body(pair: Pair) -> None:
     channel, guest = pair
-    result = asked(channel, body=b"b" * 100_000)
+    result = asked(channel, body=b"b" * 100_000, state=4)
     number, call, body = guest.request()
-    assert (call, body) == ({"op": "read_file", "args": {"path": "x"}}, b"b" * 100_000)
+    assert (call, body) == ({"op": "read_file", "args": {"path": "x"}, "state": 4}, b"b" * 100_000)
     guest.write(frame(number, Kind.BODY, b"one ") + frame(number, Kind.BODY, b"two"))
     guest.end(number, {"ok": {"lines": 2}})
     assert result() == ({"lines": 2}, b"one two")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
-from threading import Event as Flag
 
 from codeagent.agent.context import Context
 from codeagent.agent.dispatch import Action, Dispatcher, Tool
@@ -20,6 +20,7 @@ from codeagent.approval.seam import Approval
 from codeagent.conversation import Item, ToolCall, UserMessage
 from codeagent.events import SessionStarted, TurnEnded, TurnStarted
 from codeagent.inference import Provider, ToolSpec
+from codeagent.sandbox.seam import Flag
 from codeagent.session.history import History
 from codeagent.session.resumption import Setup, read_history, take_up
 from codeagent.session.store import Session
@@ -40,7 +41,9 @@ def tool(name: str, seconds: float, text: str = "line\n" * 20, signals: signal.S
         def run(cancel: Flag, _seconds_left: float) -> ToolResult:
             if signals is not None:
                 os.kill(os.getpid(), signals)
-            cancel.wait(seconds)
+            until = time.monotonic() + seconds
+            while not cancel.is_set() and time.monotonic() < until:
+                time.sleep(0.001)
             return ToolResult(f"{name} {call.arguments} done\n{text}")
 
         return Action(run)

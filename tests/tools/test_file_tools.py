@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,9 @@ class Lying:
     def __init__(self, fields: dict[str, Any], body: bytes) -> None:
         self.answer = fields, body
 
-    def call(self, op: str, args: Any, body: bytes = b"") -> tuple[dict[str, Any], bytes]:
+    def call(
+        self, op: str, args: Any, body: bytes = b"", on_body: Callable[[bytes], None] | None = None
+    ) -> tuple[dict[str, Any], bytes]:
         return self.answer
 
 

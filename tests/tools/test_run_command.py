@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Event as Flag
+from threading import Event
 from typing import Any
 
 import pytest
 
 from codeagent.errors import ErrorKind, ToolError
-from codeagent.sandbox.seam import Command, CommandResult, Ending
+from codeagent.sandbox.seam import Command, CommandResult, Ending, Flag
 from codeagent.tools.result import TextShown, ToolResult
 from codeagent.tools.run_command import Arguments, parse, rendered, run
 
@@ -125,7 +125,7 @@ class Recorder:
     def __init__(self) -> None:
         self.commands: list[Command] = []
 
-    def run(self, command: Command, _cancel: Flag) -> CommandResult:
+    def run(self, command: Command, cancel: Flag) -> CommandResult:
         self.commands.append(command)
         return CommandResult(Ending.EXITED, 0, 5)
 
@@ -137,6 +137,6 @@ class Recorder:
 def test_a_command_runs_as_it_was_typed_within_what_the_turn_has_left(left: float, timeout: float) -> None:
     sandbox = Recorder()
     script = "cat <<'EOF' # é\nhi\nEOF"
-    run(args(script, "src"), "call_1", sandbox, Flag(), True, left)
+    run(args(script, "src"), "call_1", sandbox, Event(), True, left)
     expected: Sequence[Command] = [Command("call_1", script, "src", timeout, True)]
     assert sandbox.commands == expected

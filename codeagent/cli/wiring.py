@@ -144,11 +144,14 @@ class Workbench:
         self.session.journal.turn = history.turn
 
     def use_provider(self, settings: ProviderSettings) -> None:
-        """Asks another provider or model from the next turn on; what only the earlier one can read is not sent."""
+        """Asks another provider or model from the next turn on; what only the earlier one can read is not sent.
+
+        Raises UsageError, and then nothing has changed.
+        """
+        provider = open_provider(settings, self._stack) if self._means is not None else None
         self.choices = replace(self.choices, config=replace(self.choices.config, provider=settings))
         self.terminal.charge(settings.price)
-        if self._means is not None:
-            provider = open_provider(settings, self._stack)
+        if self._means is not None and provider is not None:
             # Windows differ, so what is sent of the conversation is chosen anew.
             context = context_for(provider, self._means.tools)
             self._means = replace(self._means, provider=provider, context=context)

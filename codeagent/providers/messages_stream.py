@@ -1,4 +1,8 @@
-"""Puts the events of a streamed message together into content blocks."""
+"""Puts the events of a streamed message together into content blocks.
+
+Each start opens a block. What follows goes to the newest block of the same index, or to the last one: servers that
+only look like the API leave the index out, or repeat it.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,9 @@ class Blocks:
 
     def __init__(self, show: Shown) -> None:
         self._show = show
-        self._blocks: dict[object, dict[str, Any]] = {}
-        self._inputs: dict[object, list[str]] = {}
+        self._blocks: list[dict[str, Any]] = []
+        self._inputs: list[list[str]] = []
+        self._places: dict[object, int] = {}
         self.stop: dict[str, Any] = {}
         self.usage: dict[str, Any] = {}
 
@@ -40,13 +45,16 @@ class Blocks:
             self.usage.update({name: value for name, value in usage.items() if value is not None})
 
     def _start(self, index: object, block: Json) -> None:
-        self._blocks[index] = dict(block)
+        self._open(index, dict(block))
         if block.get("type") == "text":
             self._show(block.get("text"))
 
     def _delta(self, index: object, delta: Json) -> None:
         kind = str(delta.get("type"))
-        block = self._blocks.setdefault(index, {"type": "text"})
+        if index not in self._places and (not self._blocks or kind == "text_delta"):
+            self._open(index, {"type": "text"})
+        place = self._places.get(index, -1)
+        block = self._blocks[place]
         name = _TEXTS.get(kind)
         if name is not None:
             piece = str(delta.get(name) or "")
@@ -54,19 +62,25 @@ class Blocks:
             if name == "text":
                 self._show(piece)
         elif kind == "input_json_delta":
-            self._inputs.setdefault(index, []).append(str(delta.get("partial_json") or ""))
+            self._inputs[place].append(str(delta.get("partial_json") or ""))
         elif kind == "citations_delta":
             block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
 
     def content(self) -> list[Json]:
-        """The blocks in the order of their index; a call's streamed arguments become its `input`."""
-        return [self._finished(index, block) for index, block in self._blocks.items()]
+        """The blocks in the order of their starts; a call's streamed arguments become its `input`."""
+        return [_finished(block, "".join(pieces)) for block, pieces in zip(self._blocks, self._inputs, strict=True)]
 
-    def _finished(self, index: object, block: dict[str, Any]) -> Json:
-        if block.get("type") not in ("tool_use", "server_tool_use"):
-            return block
-        streamed = clean("".join(self._inputs.get(index, ())))
-        if not streamed:
-            return {**block, "input": block.get("input") or {}}
-        parsed = parsed_object(streamed)
-        return {**block, "input": {}, RAW_INPUT: streamed} if parsed is None else {**block, "input": parsed}
+    def _open(self, index: object, block: dict[str, Any]) -> None:
+        self._places[index] = len(self._blocks)
+        self._blocks.append(block)
+        self._inputs.append([])
+
+
+def _finished(block: dict[str, Any], streamed: str) -> Json:
+    if block.get("type") not in ("tool_use", "server_tool_use"):
+        return block
+    streamed = clean(streamed)
+    if not streamed:
+        return {**block, "input": block.get("input") or {}}
+    parsed = parsed_object(streamed)
+    return {**block, "input": {}, RAW_INPUT: streamed} if parsed is None else {**block, "input": parsed}

@@ -135,6 +135,25 @@ def test_the_input_of_a_call_however_it_is_streamed(start: Json, deltas: list[st
     assert sorted(sent) == ["id", "input", "name", "type"]
 
 
+@pytest.mark.parametrize("index", [None, 0, 7], ids=["missing", "repeated", "starting above 0"])
+def test_blocks_are_told_apart_by_their_starts(index: int | None) -> None:
+    parts = [
+        block(index, {"type": "tool_use", "id": name, "name": "read_file", "input": {}}) for name in ("t1", "t2")
+    ]
+    for part, arguments in zip(parts, ('{"path": "a"}', '{"path": "b"}'), strict=True):
+        delta = {"type": "input_json_delta", "partial_json": arguments}
+        part.insert(1, {"type": "content_block_delta", "index": index, "delta": delta})
+        if index is None:
+            for event in part:
+                del event["index"]
+    with ModelServer([raw_sse(*message(*parts, stop="tool_use"))]) as server:
+        calls = [item for item in Talk(server, API).ask("Why?").items if isinstance(item, ToolCall)]
+    assert [(each.call_id, json.loads(each.arguments)) for each in calls] == [
+        ("t1", {"path": "a"}),
+        ("t2", {"path": "b"}),
+    ]
+
+
 @pytest.mark.parametrize(
     ("stop", "finish"),
     [

@@ -1,13 +1,17 @@
-"""Draws what a program leaves on a terminal, as an SVG without any outside reference.
+"""Draws what codeagent leaves on a terminal, as an SVG without any outside reference: the picture in the README.
 
-    python docs/screenshot.py OUT.svg "codeagent ask … --model offline" [CAPTION]
+    .venv/bin/python docs/screenshot.py            # writes docs/ask.svg; needs what `codeagent ask` needs
 
-The program runs in a real pseudo-terminal of 100 columns; the picture is made from what stood on its screen.
+The program runs in a real pseudo-terminal of 100 columns, in a copy of a fixture below a home directory of its own;
+the picture is made from what stood on the screen.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import tempfile
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -15,6 +19,7 @@ from pathlib import Path
 import pexpect
 import pyte
 
+COMMAND = 'codeagent ask "why does findByEmail return null" --model offline'
 COLUMNS, LINES = 100, 90
 WIDTH, HEIGHT, MARGIN = 8.4, 19, 18
 COLOURS = {
@@ -31,11 +36,17 @@ COLOURS = {
 }
 
 
-def screen_of(command: str) -> pyte.Screen:
-    """Runs `command` by `sh` to its end; what stands on the terminal then."""
+def screen_of(command: str, home: Path) -> pyte.Screen:
+    """Runs `command` by `sh` to its end, in a copy of a fixture below `home`; what stands on the terminal then."""
+    repository = home / "src" / "user-service"
+    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "user-service", repository)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environ = {**os.environ, "HOME": str(home), "CODEAGENT_HOME": str(home / "state"), "PATH": path, "TERM": "xterm"}
     screen = pyte.Screen(COLUMNS, LINES)
     stream = pyte.ByteStream(screen)
-    child: pexpect.spawn[bytes] = pexpect.spawn("sh", ["-c", command], dimensions=(LINES, COLUMNS), timeout=600)
+    child: pexpect.spawn[bytes] = pexpect.spawn(
+        "sh", ["-c", command], cwd=str(repository), env=environ, dimensions=(LINES, COLUMNS), timeout=600
+    )
     stream.feed(child.read())
     child.close()
     return screen
@@ -79,6 +90,6 @@ def _text(content: str, row: int, column: int = 0) -> str:
 
 
 if __name__ == "__main__":
-    target, command = sys.argv[1:3]
-    caption = sys.argv[3] if len(sys.argv) > 3 else command
-    Path(target).write_text(drawn(screen_of(command), caption), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as home:
+        picture = drawn(screen_of(COMMAND, Path(home).resolve()), COMMAND)
+    Path(__file__).with_name("ask.svg").write_text(picture, encoding="utf-8")

@@ -138,8 +138,13 @@ class Terminal:
     def _on_session_started(self, record: Mapping[str, Any]) -> None:
         who = dict.fromkeys(str(record.get(name)) for name in ("provider", "model"))
         image = [] if record.get("image") == DEFAULT_IMAGE else [f"image {record.get('image')}"]
-        said = [str(record.get("repo")), " ".join(who), *image, f"session {record.get('session_id')}"]
+        said = [self._path(str(record.get("repo"))), " ".join(who), *image, f"session {record.get('session_id')}"]
         self._say(*self._screen.wrapped(inert_line(self._screen.dot.join(said))))
+
+    def _path(self, path: str) -> str:
+        """Below the home directory as shells write it."""
+        home = self._environ.get("HOME", "").rstrip("/")
+        return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
 
     def _on_session_resumed(self, record: Mapping[str, Any]) -> None:
         self._on_session_started(record)

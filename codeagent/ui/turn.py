@@ -113,9 +113,8 @@ class Turn:
         round_ = f"round {self.round + (self.thinking_since is not None)}"
         cost = "" if (known := cost_of(self.usage, self.price)) is None else f"cost {known:.4f}"
         time = wording.duration(now - self.started)
-        if not any(self.usage.values()):
-            forms = [[round_, cost, time]]
-        else:
+        forms: list[list[str]] = []
+        if any(self.usage.values()):
             counts = f"{wording.tokens(sent)} tokens in{share}, {wording.tokens(out)} out"
             total = f"{wording.tokens(sent + out)} tokens"
             forms = [[round_, counts, cost, time], [round_, total, cost, time], [round_, total, time]]

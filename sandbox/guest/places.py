@@ -26,7 +26,7 @@ LOOK_FLAGS = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 # Should a FIFO have taken the file's place meanwhile, opening it must not wait for a writer.
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-Suggest = Callable[[int, bytes, bytes], str]
+Suggest = Callable[[int, bytes, bytes, bytes], str]
 """Close matches for a missing name, as text: the descriptor and path of the folder, and the name."""
 
 
@@ -214,5 +214,6 @@ class _Walk:
             return outside(self.asked, "is not in the repository; paths here are relative, with / between names")
         folder = b"/".join(self.names)
         where = f"; the folder {quoted(folder)} does" if folder and self.pending == [] else ""
-        close = self.suggest(self.folders[-1], folder, name) if self.suggest else ""
+        last = self.pending[0] if self.pending else name
+        close = self.suggest(self.folders[-1], folder, name, last) if self.suggest else ""
         return Refusal("file_not_found", f"{asked} does not exist{where}", close)

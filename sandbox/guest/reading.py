@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from guest.encodings import UTF8, Encoding, detect
@@ -88,7 +89,7 @@ def _place(tree: Tree, path: str) -> Place:
 def found(tree: Tree, path: str) -> Place:
     """What a path names. What is missing in a protected folder is refused as protected: the folder is masked."""
     try:
-        return locate(tree.root, path, lambda folder, where, name: close_matches(tree, folder, where, name))
+        return locate(tree.root, path, partial(close_matches, tree))
     except Refusal as refused:
         names = components(encoded(path)) if refused.kind == "file_not_found" else []
         if names and b".." not in names and tree.protection.covers(b"/".join(names)):

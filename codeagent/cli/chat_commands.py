@@ -68,8 +68,7 @@ class Chat:
         if config.provider.price:
             budget += f", cost {self._cost:.4f}"
         if config.token_limit:
-            last = self._used(self._ended[-1]) if self._ended else 0
-            budget += f", last turn {wording.tokens(last)} of {wording.tokens(config.token_limit)}"
+            budget += f" (limit {wording.tokens(config.token_limit)} a turn)"
         mode = f"approve {config.approve}"
         return " · ".join((self._bench.choices.repo.name, self._model_name(), mode, budget))
 

@@ -161,7 +161,12 @@ def _export(args: argparse.Namespace) -> None:
     folder = chosen(args.id)
     check_readable(folder)
     form = next(name for name in ("html", "markdown", "json") if getattr(args, name) is not None)
-    damaged = export(folder, form, getattr(args, form))
+    target = getattr(args, form)
+    damaged = export(folder, form, target)
+    if target != "-":
+        from codeagent.ui.inert import inert_line
+
+        print(f"written: {inert_line(target)}", file=sys.stderr)
     _tell_damage(damaged)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeagent.ui.inert import inert_line
+from codeagent.ui.streams import filled
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -38,7 +39,8 @@ class Editor:
         """One message, below a line of `status`. Raises EOFError (Ctrl-D) and KeyboardInterrupt (Ctrl-C)."""
         from prompt_toolkit.formatted_text import FormattedText
 
-        prompt = FormattedText([("ansibrightblack", f"\n{inert_line(status)}\n"), ("bold", "> ")])
+        line = filled(inert_line(status), sys.stderr)
+        prompt = FormattedText([("ansibrightblack", f"\n{line}\n"), ("bold", "> ")])
         return self._session.prompt(prompt)
 
     def _open(self, history_file: Path | None) -> PromptSession[str]:

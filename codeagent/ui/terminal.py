@@ -20,7 +20,7 @@ from codeagent.ui.answer import print_answer
 from codeagent.ui.calls import Call, call_of, finish
 from codeagent.ui.inert import cells, cut, cut_start, filled, inert, inert_line, padded
 from codeagent.ui.screen import Line, Screen
-from codeagent.ui.turn import Turn
+from codeagent.ui.turn import Step, Turn
 from codeagent.ui.verified import run_line
 
 _TICK_SECONDS = 0.1
@@ -353,11 +353,11 @@ class Terminal:
         turn, now = self._turn, time.monotonic()
         if not turn.running:
             step = turn.current_step
-            return [self._spinning(step.text(), step.started, now)] if step else []
+            return [self._stepping(step, now)] if step else []
         block = turn.preview.lines(self._screen.width - 2, self._screen.height // 3, colour=self._screen.colour)
         block.extend(self._running(call, now) for call in turn.calls.values())
         if step := turn.current_step:
-            block.append(self._spinning(step.text(), step.started, now))
+            block.append(self._stepping(step, now))
         footers = turn.footers(now, self._screen.dot)
         if turn.thinking_since is not None:
             longest = [f"waiting for the model{self._screen.dot}{footer}" for footer in footers[:2]]
@@ -374,6 +374,11 @@ class Terminal:
         waited = now - call.started
         status = self._frame(now) if waited >= _PATIENCE_SECONDS else ""
         return self._columns(call, wording.duration(waited) if status else "", "", status, "name")
+
+    def _stepping(self, step: Step, now: float) -> Line:
+        waited = now - step.started
+        took = f"{self._screen.dot}{wording.duration(waited)}" if waited >= _PATIENCE_SECONDS else ""
+        return self._spinning(step.text() + took, step.started, now)
 
     def _spinning(self, text: str, since: float, now: float) -> Line:
         frame = self._frame(now) if now - since >= _PATIENCE_SECONDS else " "

@@ -30,7 +30,7 @@ class Step:
         return re.split(r"[:(]", self.what, maxsplit=1)[0].strip()
 
     def text(self) -> str:
-        if not self.total:
+        if self.total <= 1:  # of one thing there is no share
             return self.what
         percent = f"{100 * self.done // self.total}%"
         if self.total >= 10_000:  # bytes: the share says more

@@ -33,6 +33,7 @@ from codeagent.verification.runners import (
 from codeagent.verification.shadowing import FolderKind, installed_in
 
 TAIL_CHARACTERS = 4_000
+LOOK = "`codeagent doctor` looks at the engine; then run it again."
 AGAIN = 'The change is kept. Run it again with: codeagent resume "verify it again".'
 _PROGRESS = {"before": "verifying: before the change", "after": "verifying: with the change"}
 
@@ -82,7 +83,7 @@ def run_baseline(check: Check, cancel: Flag) -> Baseline:
     try:
         run, tree = _run(check, "before", 1, runners, lambda _sandbox: "", cancel)
     except (SandboxError, ToolError) as error:
-        reason, remedy = f"it could not be run: {_sentence(error)}", getattr(error, "remedy", "")
+        reason, remedy = f"it could not be run: {_sentence(error)}", getattr(error, "remedy", "") or LOOK
         return Baseline(VerificationStatus.NOT_RUN, reason, remedy=remedy)
     status, reason, remedy = judge_baseline(run, runners)
     fault = "" if run.exit_code == 0 else run.stopped or run.unusable or f"it exited {run.exit_code}"
@@ -194,7 +195,9 @@ def _run(
             report = count_reports(reports, read_reports(sandbox, check.command))
     finally:
         check.steps("", 0, 0)
-    output = check.output_of(run_id) or "".join(text for _, text in result.segments)
+    # A run that printed nothing leaves the file of an earlier one where it is.
+    whole = check.output_of(run_id) if result.saved else None
+    output = "".join(text for _, text in result.segments) if whole is None else whole
     tests = with_report(count_tests(output, runners), report)
     return (
         CheckRun(
@@ -258,4 +261,6 @@ def _untouched(sandbox: Sandbox) -> Untouched:
 
 
 def _sentence(error: Exception) -> str:
-    return str(getattr(error, "sentence", None) or getattr(error, "message", None) or error).rstrip(".")
+    said = str(getattr(error, "sentence", None) or getattr(error, "message", None) or error).rstrip(".")
+    # What becomes of a session after a lost container does not matter to a container that served for one run.
+    return said.partition(" and a new one has taken its place")[0]

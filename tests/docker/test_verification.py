@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from threading import Event as Flag
 
 import pytest
 
-from codeagent.errors import SandboxError
-from codeagent.sandbox import image as images
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.sandbox import DockerSandbox, open_sandbox
 from codeagent.sandbox.seam import Diff
 from codeagent.sandbox.toolbox import Toolbox
-from codeagent.settings import SandboxSettings
-from codeagent.verification.record import Verification, VerificationStatus
-from codeagent.verification.verify import Baseline, Check, run_baseline, verify
+from codeagent.verification.record import VerificationStatus
+from codeagent.verification.verify import Baseline
+from tests.docker.verifying import Change, Verifying
 
 SOURCE = "def half(n):\n    return n // 3\n"
 RIGHT = "def half(n):\n    return n // 2\n"
@@ -34,167 +29,204 @@ def test_half():
 def test_zero():
     assert half(0) == 0
 """
-PYTEST = "python3 -m pytest -q -p no:cacheprovider"
+UNIT = """\
+import unittest
+
+from calc import half
+from more_itertools import first
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Path:
-    folder = tmp_path / "repo"
-    (folder / "tests").mkdir(parents=True)
-    (folder / "calc.py").write_text(SOURCE)
-    (folder / "tests/test_calc.py").write_text(TEST)
-    (folder / "Makefile").write_text("test:\n\t" + PYTEST + "\n")
-    return folder
+class HalfTest(unittest.TestCase):
+    def test_half(self):
+        self.assertEqual(first([half(4)]), 2)
+"""
+SCRIPT = """\
+import { readFileSync } from 'node:fs';
+import { wanted } from './wanted.mjs';
+const right = readFileSync('calc.py', 'utf8').includes(wanted);
+console.log(`1 checks, ${right ? 0 : 1} failed`);
+process.exit(right ? 0 : 1);
+"""
+PYTEST = "python3 -m pytest -q -p no:cacheprovider tests"
+UNITTEST = "python3 -m unittest tests.test_unit"
+REPOSITORY = {
+    "calc.py": SOURCE,
+    "tests/test_calc.py": TEST,
+    "tests/__init__.py": "",
+    "tests/test_unit.py": UNIT,
+    "Makefile": f"RUN ?= {PYTEST}\n-include local.rules\ntest:\n\tsh scripts/check.sh '$(RUN)'\n",
+    "scripts/check.sh": ". ./shell-functions\nrun $1\n",
+    "shell-functions": 'run() { "$@"; }\n',
+    "tools/npm": 'exec sh -c "$(node -p "require(\'./package.json\').scripts.$1")"\n',
+    "package.json": '{"scripts": {"test": "node --no-warnings scripts/all.mjs"}}\n',
+    "scripts/all.mjs": SCRIPT,
+    "scripts/wanted.mjs": "export const wanted = '// 2';\n",
+    ".gitignore": "*.log\n",
+}
 
 
-@pytest.fixture
-def checked(repo: Path, tmp_path: Path, engine: Engine, image: str, toolbox: Toolbox) -> Callable[..., Verification]:
-    """Runs the whole verification of a change that is made to a second copy of the repository on the host."""
-    found = images.find(engine)
-    assert found is not None
-    outputs = tmp_path / "outputs"
-    outputs.mkdir()
-
-    @contextmanager
-    def fresh() -> Iterator[DockerSandbox]:
-        parts = (engine, found, toolbox, repo, SandboxSettings(), "verification-test", outputs)
-        with open_sandbox(*parts, copy="engine") as sandbox:
-            yield sandbox
-
-    def output_of(run_id: str) -> str | None:
-        file = outputs / f"{run_id}.txt"
-        return file.read_text() if file.exists() else None
-
-    def run(
-        command: str, change: dict[str, str | None] | None = None, *, repeat: int = 1, seconds: float = 60
-    ) -> Verification:
-        check = Check(
-            command, fresh, output_of, lambda *_: None, repeat=repeat, timeout_seconds=seconds, image=found.id
-        )
-        baseline = run_baseline(check, Flag())
-        return verify(check, baseline, diff_of(repo, tmp_path, change or {}), Flag())
-
-    return run
+def made(repo: Path) -> Path:
+    for path, text in REPOSITORY.items():
+        (repo / path).parent.mkdir(parents=True, exist_ok=True)
+        (repo / path).write_text(text)
+    return repo
 
 
-def diff_of(repo: Path, tmp_path: Path, change: dict[str, str | None]) -> Diff:
-    """The diff of a change, as git writes it."""
-    git = ["git", f"--git-dir={tmp_path}/git"]
-    subprocess.run([*git[:1], "init", "-q", "--bare", str(tmp_path / "git")], check=True)
-    work = tmp_path / "work"
-    shutil.copytree(repo, work)
-
-    def tree() -> str:
-        subprocess.run([*git, f"--work-tree={work}", "add", "-A", "-f"], check=True)
-        return subprocess.run([*git, "write-tree"], capture_output=True, text=True, check=True).stdout.strip()
-
-    before = tree()
-    for path, text in change.items():
-        target = work / path
-        if text is None:
-            target.unlink()
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
-    trees = [before, tree()]
-    patch = subprocess.run([*git, "diff", "--binary", "--no-renames", *trees], capture_output=True, check=True).stdout
-    return Diff(patch, tuple(change))
+@pytest.fixture(scope="module")
+def verifying(
+    engine: Engine, toolbox: Toolbox, image: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Verifying]:
+    """Shared, because nothing writes into its repository: that is asserted at the end."""
+    top = tmp_path_factory.mktemp("verifying")
+    verifying = Verifying(made(top / "repo"), top, engine, toolbox)
+    yield verifying
+    assert {path: (verifying.repo / path).read_text() for path in REPOSITORY} == REPOSITORY
+    assert verifying.left() == []
 
 
-def test_a_right_change_passes_and_both_runs_are_recorded(checked: Callable[..., Verification], repo: Path) -> None:
-    record = checked(PYTEST, {"calc.py": RIGHT})
-    assert (record.status, record.tests_modified) == (VerificationStatus.PASSED, ())
+def hash_of(files: dict[str, str]) -> str:
+    entries = (f"100644 {hashlib.sha256(files[path].encode()).hexdigest()} {path}\0" for path in sorted(files))
+    return hashlib.sha256("".join(entries).encode()).hexdigest()
+
+
+def test_a_right_change_passes_and_everything_about_it_is_recorded(verifying: Verifying) -> None:
+    diff = verifying.diff({"calc.py": RIGHT})
+    record = verifying.record(PYTEST, diff).event()
+    assert (record.status, record.tests_modified, record.remedy) == ("passed", [], "")
     assert record.before is not None and record.after is not None
-    before, after = record.before.published(), record.after.published()
-    assert (before["exit_code"], before["tests"], before["runner"], before["runs"]) == (1, 2, "pytest", 1)
-    assert (after["exit_code"], after["tests"], after["runs"], after["passed_runs"]) == (0, 2, 1, 1)
-    assert "1 failed, 1 passed" in before["output_tail"] and "2 passed" in after["output_tail"]
-    assert record.image.startswith("sha256:")
-    assert (repo / "calc.py").read_text() == SOURCE
+    before, after = dict(record.before), dict(record.after)
+    assert "2 failed, 1 passed" in before.pop("output_tail") and "3 passed" in after.pop("output_tail")
+    for side in (before, after):
+        assert side.pop("duration_ms") == side["each"][0].pop("duration_ms") > 0
+    assert before == {
+        "exit_code": 1,
+        "tests": 3,
+        "runs": 1,
+        "passed_runs": 0,
+        "timed_out": False,
+        "runner": "pytest",
+        "collected_tests": 3,
+        "failed_tests": 2,
+        "skipped_tests": 0,
+        "tree": hash_of(REPOSITORY),
+        "each": [{"exit_code": 1, "tests": 3, "fault": "it exited 1"}],
+    }
+    assert after == {
+        **before,
+        "exit_code": 0,
+        "passed_runs": 1,
+        "failed_tests": 0,
+        "tree": hash_of({**REPOSITORY, "calc.py": RIGHT}),
+        "each": [{"exit_code": 0, "tests": 3, "fault": ""}],
+    }
+    assert (record.command, record.directory, record.image) == (PYTEST, "/workspace", verifying.image.id)
+    assert record.diff_sha256 == hashlib.sha256(diff.patch).hexdigest()
 
 
-def test_a_wrong_change_fails(checked: Callable[..., Verification]) -> None:
-    record = checked(PYTEST, {"calc.py": SOURCE.replace("3", "5")})
-    assert (record.status, record.reason) == (VerificationStatus.FAILED, "it exited 1 with the change")
+SAYS = "3 passed in 0.01s"
+NPM = "sh tools/npm test"  # what npm does, where there is none
+TESTS: Change = {"tests/test_calc.py": None, "tests/test_unit.py": None, "tests/__init__.py": None}
 
-
-CHEATS: dict[str, dict[str, str | None]] = {
-    "a weakened assertion": {"tests/test_calc.py": TEST.replace("== 2", ">= 0")},
-    "an emptied test file": {"tests/test_calc.py": ""},
-    "a deleted test file": {"tests/test_calc.py": None, "tests/test_other.py": "def test_a():\n    pass\n"},
-    "skipped tests": {"tests/test_calc.py": "import pytest\npytestmark = pytest.mark.skip\n" + TEST},
-    "a conftest that drops tests": {"conftest.py": "def pytest_collection_modifyitems(items):\n    del items[0]\n"},
-    "a shadowing pytest": {"pytest.py": "print('2 passed in 0.01s')\n"},
-    "a sitecustomize": {"sitecustomize.py": "import os\nos._exit(0)\n"},
-    "a pytest.ini": {"pytest.ini": "[pytest]\naddopts = -k zero\n"},
-    "a plugin by its metadata": {
-        "cheat.dist-info/entry_points.txt": "[pytest11]\ncheat = cheat_plugin\n",
-        "cheat.dist-info/METADATA": "Name: cheat\nVersion: 1\n",
-    },
-    "a setup.cfg": {"setup.cfg": "[tool:pytest]\naddopts = --deselect tests/test_calc.py::test_half\n"},
+# What a change does, and the check that it should get past.
+CHEATS: dict[str, tuple[str, Change]] = {
+    "a weakened assertion": (
+        PYTEST,
+        {
+            "tests/test_calc.py": TEST.replace("== 2", ">= 0"),
+            "tests/test_unit.py": UNIT.replace(", 2)", ", half(4))"),
+        },
+    ),
+    "an emptied test file": (PYTEST, {"tests/test_calc.py": TEST.replace("2", "1"), "tests/test_unit.py": ""}),
+    "a deleted test file": (PYTEST, {**TESTS, "tests/test_a.py": "def test_a():\n    pass\n" * 3}),
+    "skipped tests": (
+        PYTEST,
+        {path: f"import pytest\npytestmark = pytest.mark.skip\n{REPOSITORY[path]}" for path in list(TESTS)[:2]},
+    ),
+    "a conftest": (PYTEST, {"conftest.py": "def pytest_collection_modifyitems(items):\n    del items[:]\n"}),
+    "a shadowing pytest": (PYTEST, {"pytest.py": f"print('{SAYS}')\n"}),
+    "a shadowing unittest": (UNITTEST, {"unittest.py": "print('Ran 1 test in 0.0s\\n\\nOK')\n"}),
+    "a sitecustomize": (
+        f"PYTHONPATH=. {PYTEST}",
+        {"sitecustomize.py": f"import os\nprint('{SAYS}', flush=True)\nos._exit(0)\n"},
+    ),
+    "a pytest.ini": (PYTEST, {"pytest.ini": "[pytest]\naddopts = -k zero\n"}),
+    "a setup.cfg, and a plugin by its metadata": (
+        PYTEST,
+        {
+            "setup.cfg": "[tool:pytest]\naddopts = -k zero\n",
+            "cheat.dist-info/entry_points.txt": "[pytest11]\ncheat = cheat_plugin\n",
+            "cheat.dist-info/METADATA": "Name: cheat\nVersion: 1\n",
+        },
+    ),
+    "a module of the runner's": (PYTEST, {"pluggy/__init__.py": f"print('{SAYS}')\nraise SystemExit(0)\n"}),
+    "a module that a test imports": (UNITTEST, {"more_itertools.py": "def first(_):\n    return 2\n"}),
+    "a link to such a module": (UNITTEST, {"more_itertools": "-> tests"}),
+    "a link in the place of the tests": (PYTEST, {**TESTS, "tests": "-> scripts"}),
+    "a Makefile": ("make test", {"Makefile": f"test:\n\t@echo '{SAYS}'\n"}),
+    "a makefile that is found first": ("make test", {"GNUmakefile": f"test:\n\t@echo '{SAYS}'\n"}),
+    "what a Makefile includes, runs and sources": (
+        "make test",
+        {
+            "local.rules": f"RUN = echo '{SAYS}'\n",
+            "scripts/check.sh": f"echo '{SAYS}'\n",
+            "shell-functions": f"run() {{ echo '{SAYS}'; }}\n",
+        },
+    ),
+    "a package.json script": (NPM, {"package.json": '{"scripts": {"test": "echo 1 checks, 0 failed"}}\n'}),
+    "a file that such a script runs": (NPM, {"scripts/all.mjs": "console.log('1 checks, 0 failed')\n"}),
 }
 
 
 @pytest.mark.parametrize("cheat", CHEATS)
-def test_a_change_to_guarded_files_does_not_decide(checked: Callable[..., Verification], cheat: str) -> None:
-    record = checked(PYTEST, CHEATS[cheat])
-    assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, tuple(sorted(CHEATS[cheat])))
+def test_a_change_to_what_decides_the_check_does_not_decide(verifying: Verifying, cheat: str) -> None:
+    command, change = CHEATS[cheat]
+    record = verifying.changed(command, change)
+    assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, tuple(sorted(change)))
+    assert record.reason.startswith("it exited ") and record.reason.endswith(" guarded files")
 
 
-def test_a_shadowing_unittest_does_not_decide(checked: Callable[..., Verification]) -> None:
-    record = checked(
-        "python3 -m unittest tests/test_calc.py", {"unittest.py": "print('Ran 2 tests in 0.0s\\n\\nOK')\n"}
-    )
-    assert record.status in (VerificationStatus.NOT_RUN, VerificationStatus.FAILED)
-
-
-def test_a_makefile_does_not_decide(checked: Callable[..., Verification]) -> None:
-    record = checked("make test", {"Makefile": "test:\n\t@true\n"})
-    assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, ("Makefile",))
-
-
-def test_a_right_change_beside_a_changed_test_passes_with_the_test_restored(
-    checked: Callable[..., Verification],
-) -> None:
-    record = checked(
-        PYTEST, {"calc.py": RIGHT, "tests/test_calc.py": TEST + "\n\ndef test_new():\n    assert half(2) == 1\n"}
-    )
+def test_a_right_change_beside_a_changed_test_passes_with_the_test_restored(verifying: Verifying) -> None:
+    more = TEST + "\n\ndef test_new():\n    assert half(2) == 1\n"
+    record = verifying.changed(PYTEST, {"calc.py": RIGHT, "tests/test_calc.py": more})
     assert (record.status, record.tests_modified) == (VerificationStatus.PASSED, ("tests/test_calc.py",))
+    assert record.after is not None and record.after.tree == hash_of({**REPOSITORY, "calc.py": RIGHT})
 
 
-def test_code_that_exits_0_in_the_middle_of_the_tests_fails(checked: Callable[..., Verification]) -> None:
-    record = checked(PYTEST, {"calc.py": "import os\n\n\ndef half(n):\n    os._exit(0)\n"})
+@pytest.mark.parametrize(
+    ("command", "runner"), [(PYTEST, "pytest"), (UNITTEST, "unittest"), ("make test", "pytest")]
+)  # fmt: skip
+def test_code_that_exits_0_in_the_middle_of_the_tests_fails(verifying: Verifying, command: str, runner: str) -> None:
+    record = verifying.changed(command, {"calc.py": "import os\n\n\ndef half(n):\n    os._exit(0)\n"})
     assert (record.status, record.reason) == (
         VerificationStatus.FAILED,
-        "it exited 0, but pytest did not print its summary",
+        f"it exited 0, but {runner} did not print its summary",
     )
 
 
-def test_fewer_tests_than_before_are_no_pass(checked: Callable[..., Verification], repo: Path) -> None:
-    (repo / "tests/test_calc.py").write_text("import calc\n\n\n" + "def test_half():\n    assert calc.half(4) == 2\n")
-    (repo / "checks.py").write_text("import calc\nif calc.half(3) == 1:\n    def test_more():\n        pass\n")
-    record = checked("python3 -m pytest -q checks.py tests", {"calc.py": "def half(n):\n    return n / 2\n"})
+def test_a_run_that_prints_nothing_is_not_judged_by_what_an_earlier_one_printed(verifying: Verifying) -> None:
+    verifying.outputs.mkdir(exist_ok=True)
+    (verifying.outputs / "verification-after-1.txt").write_text("3 passed in 0.01s\n")
+    record = verifying.changed(f"{PYTEST} > /dev/null", {"calc.py": RIGHT})
+    assert record.status is VerificationStatus.NOT_RUN  # the run before prints nothing either
+    silent = verifying.record(PYTEST + " -s", verifying.diff({"calc.py": "import os\nos._exit(0)\n"}))
+    assert silent.reason == "it exited 0, but pytest did not print its summary"
+
+
+def test_fewer_tests_than_before_are_no_pass(verifying: Verifying) -> None:
+    change = {"calc.py": f"import sys\n{RIGHT}sys.modules.pop('tests.test_unit', None)\n"}
+    record = verifying.record(PYTEST, verifying.diff(change), baseline=more_tests(verifying))
     assert (record.status, record.reason) == (
         VerificationStatus.FAILED,
-        "only 1 tests were executed, 2 before the change",
+        "only 3 tests were executed, 4 before the change",
     )
 
 
-def test_a_check_that_already_passes_is_not_reproduced(checked: Callable[..., Verification]) -> None:
-    record = checked("python3 -m pytest -q -k zero tests", {"calc.py": RIGHT})
-    assert record.status is VerificationStatus.NOT_REPRODUCED
-
-
-def test_runs_that_disagree_are_flaky(checked: Callable[..., Verification], repo: Path, tmp_path: Path) -> None:
-    # A real chance of one half would be a flaky test of ours: the parity of the inode of a new file differs by run.
-    (repo / "check.sh").write_text("grep -q 2 calc.py && [ $(( $(date +%s%N | cut -c 10) % 2 )) = 0 ]\n")
-    for _ in range(4):
-        record = checked("sh check.sh", {"calc.py": RIGHT}, repeat=8)
-        shutil.rmtree(tmp_path / "work")
-        if record.status is VerificationStatus.FLAKY:
-            break
-    assert record.status is VerificationStatus.FLAKY
-    assert record.after is not None and record.after.published()["runs"] == 8
+def more_tests(verifying: Verifying) -> Baseline:
+    """The run before the change, had it executed one test more."""
+    baseline = verifying.baseline(PYTEST)
+    assert baseline.side is not None and baseline.run is not None and baseline.run.tests is not None
+    more = replace(baseline.run, tests=replace(baseline.run.tests, run=4))
+    return replace(baseline, side=replace(baseline.side, runs=(more,)))
 
 
 @pytest.mark.parametrize(
@@ -204,49 +236,76 @@ def test_runs_that_disagree_are_flaky(checked: Callable[..., Verification], repo
         ("python3 -m nox", "the test runner nox is not installed"),
         ("python3 -m pytest -q nothing_here.py", "pytest executed no test, before any change"),
         ("python3 -m pytest --version", "pytest ended without saying that it ran a test"),
+        ("python3 -c 'import no_such_module'", "python found no module no_such_module"),
         ("make tset", "make has no target tset"),
-        (f"{PYTEST}; true", "it hides its exit code: 1 tests failed, yet it exits 0"),
-        (f"{PYTEST} || true", "it hides its exit code: 1 tests failed, yet it exits 0"),
-        (f"sh -c '{PYTEST} | tail -3'", "it hides its exit code: 1 tests failed, yet it exits 0"),
-        ("python3 -m pytest -q | tail -3", "the command is a pipeline"),
+        (f"sh -c '{PYTEST} | tail -3'", "it hides its exit code: 2 tests failed, yet it exits 0"),
+        (f"{PYTEST} || true", "it hides its exit code: 2 tests failed, yet it exits 0"),
+        (f"{PYTEST} | tail -3", "the command is a pipeline, whose exit code is its last part's and not the tests'"),
+        (f"{PYTEST} &", "the command ends in the background, where its exit code is lost"),
     ],
 )
-def test_a_check_that_says_nothing_is_not_run(
-    checked: Callable[..., Verification], command: str, reason: str
+def test_a_check_that_says_nothing_is_not_run_and_says_what_to_do(
+    verifying: Verifying, command: str, reason: str
 ) -> None:
-    record = checked(command, {"calc.py": RIGHT})
-    assert (record.status, record.after) == (VerificationStatus.NOT_RUN, None)
-    assert record.reason.startswith(reason)
+    record = verifying.record(command, Diff())
+    assert (record.status, record.reason, record.after) == (VerificationStatus.NOT_RUN, reason, None)
+    assert record.remedy
 
 
-def test_a_check_that_does_not_end_is_not_run(checked: Callable[..., Verification]) -> None:
-    record = checked("sleep 60", {"calc.py": RIGHT}, seconds=1)
+def test_a_check_that_does_not_end_is_not_run(verifying: Verifying) -> None:
+    record = verifying.record("sleep 60", Diff(), seconds=1)
     assert (record.status, record.reason) == (
         VerificationStatus.NOT_RUN,
         "it was still running at its time limit of 1 s, before any change",
     )
+    assert record.remedy == "Raise --verify-time-limit, or name a narrower command."
 
 
-def test_without_a_change_there_is_nothing_to_verify(checked: Callable[..., Verification]) -> None:
-    record = checked(PYTEST)
-    assert (record.status, record.reason) == (VerificationStatus.NOT_RUN, "no change to verify")
-    assert record.before is not None and record.before.published()["exit_code"] == 1
+def test_a_check_that_breeds_processes_is_not_run_and_nothing_is_left(verifying: Verifying) -> None:
+    record = verifying.record("f() { f & f; }; f 2> /dev/null", Diff(), seconds=5)
+    assert record.status is VerificationStatus.NOT_RUN and record.remedy
+    assert verifying.left() == []
 
 
-def test_an_engine_that_dies_half_way_leaves_it_not_run() -> None:
-    calls = []
+def test_a_flood_of_output_is_kept_in_part_and_its_end_counts(verifying: Verifying) -> None:
+    flood = f"head -c 200000000 /dev/zero | tr '\\0' 'x\\n' > /dev/stderr; {PYTEST}"
+    record = verifying.changed(flood, {"calc.py": RIGHT})
+    assert record.status is VerificationStatus.PASSED
+    assert record.after is not None and record.after.published()["tests"] == 3
+    assert (verifying.outputs / "verification-after-1.txt").stat().st_size < 17 << 20
 
-    def fresh() -> DockerSandbox:
-        calls.append(1)
-        raise SandboxError("The engine stopped answering.", "Start it.")
 
-    check = Check(PYTEST, fresh, lambda _: None, lambda *_: None)
-    record = verify(check, Baseline(None), Diff(diff_bytes(), ("calc.py",)), Flag())
+def test_a_repository_that_is_edited_between_the_runs_says_nothing(verifying: Verifying, tmp_path: Path) -> None:
+    baseline = verifying.baseline(PYTEST)
+    edited = verifying.repo / "notes.txt"
+    edited.write_text("mine\n")
+    try:
+        record = verifying.record(PYTEST, verifying.diff({"calc.py": RIGHT}), baseline=baseline)
+    finally:
+        edited.unlink()
     assert (record.status, record.reason) == (
         VerificationStatus.NOT_RUN,
-        "the run with the change could not be made: The engine stopped answering",
+        "the run with the change could not be made: the repository was changed after the run before the change",
+    )
+    (verifying.repo / "run.log").write_text("ignored\n")
+    assert verifying.changed(PYTEST, {"calc.py": RIGHT}).status is VerificationStatus.PASSED
+
+
+def test_a_report_in_junits_form_counts_the_tests_of_a_runner_that_does_not_speak(verifying: Verifying) -> None:
+    command = f"{PYTEST} --junitxml=out/report.xml > /dev/null"
+    record = verifying.changed(command, {"calc.py": RIGHT})
+    assert record.status is VerificationStatus.PASSED
+    assert record.before is not None and record.after is not None
+    before, after = record.before.published(), record.after.published()
+    assert (before["runner"], before["tests"], before["failed_tests"], after["failed_tests"]) == (
+        "JUnit XML",
+        3,
+        2,
+        0,
     )
 
 
-def diff_bytes() -> bytes:
-    return b"diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n@@ -1 +1 @@\n-a\n+b\n"
+def test_without_a_change_there_is_nothing_to_verify(verifying: Verifying) -> None:
+    record = verifying.record(PYTEST, Diff())
+    assert (record.status, record.reason) == (VerificationStatus.NOT_RUN, "no change to verify")
+    assert record.before is not None and record.before.published()["exit_code"] == 1

@@ -1,0 +1,74 @@
+"""What a run must be like before the change, and with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from codeagent.verification.judge import PASSES_ALREADY, fault_of, judge_baseline
+from codeagent.verification.record import CheckRun, TestCount, VerificationStatus
+from codeagent.verification.runners import named_runners
+
+PYTEST = named_runners("pytest")
+FAILS = CheckRun(1, 10, "", tests=TestCount("pytest", 3, 1, 0))
+PASSES = replace(FAILS, exit_code=0, tests=TestCount("pytest", 3, 0, 0))
+NOTHING = TestCount("pytest", 0, 0, 2, nothing=True)
+
+
+def test_a_fault_to_fix_is_a_run_that_fails_by_running() -> None:
+    assert judge_baseline(FAILS, PYTEST) == (None, "", "")
+    assert judge_baseline(CheckRun(1, 10, ""), ()) == (None, "", "")
+
+
+def test_code_that_crashes_its_tests_is_a_fault_even_without_a_summary() -> None:
+    assert judge_baseline(CheckRun(139, 10, ""), PYTEST) == (None, "", "")
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        (CheckRun(1, 10, ""), "pytest ended without saying that it ran a test"),
+        (CheckRun(0, 10, ""), "pytest ended without saying that it ran a test"),
+        (replace(FAILS, tests=NOTHING), "pytest executed no test, before any change"),
+        (replace(FAILS, exit_code=0), "it hides its exit code: 1 tests failed, yet it exits 0"),
+        (replace(FAILS, unusable="python found no module yaml"), "python found no module yaml"),
+        (
+            CheckRun(None, 10, "", stopped="it wrote more than the private copy may grow"),
+            "it wrote more than the private copy may grow, before any change",
+        ),
+    ],
+)
+def test_a_run_that_shows_no_fault_has_a_reason_and_a_remedy(run: CheckRun, reason: str) -> None:
+    status, said, remedy = judge_baseline(run, PYTEST)
+    assert (status, said) == (VerificationStatus.NOT_RUN, reason) and remedy
+
+
+def test_a_run_that_passes_leaves_nothing_to_reproduce() -> None:
+    status, reason, remedy = judge_baseline(PASSES, PYTEST)
+    assert (status, reason) == (VerificationStatus.NOT_REPRODUCED, PASSES_ALREADY) and "--force" in remedy
+    assert judge_baseline(CheckRun(0, 10, ""), ())[0] is VerificationStatus.NOT_REPRODUCED
+
+
+def test_a_run_with_the_change_passes_with_its_summary_and_no_fewer_tests() -> None:
+    assert fault_of(PASSES, "pytest", FAILS) == ""
+    assert fault_of(CheckRun(0, 10, ""), "", CheckRun(1, 10, "")) == ""
+    unknown = replace(PASSES, tests=TestCount("go test", None))
+    assert fault_of(unknown, "go test", FAILS) == ""
+
+
+@pytest.mark.parametrize(
+    ("run", "fault"),
+    [
+        (FAILS, "it exited 1 with the change"),
+        (replace(PASSES, tests=None), "it exited 0, but pytest did not print its summary"),
+        (replace(PASSES, silent=("jest",)), "it exited 0, but jest did not print its summary"),
+        (replace(PASSES, tests=NOTHING), "it exited 0, but no test was executed"),
+        (replace(FAILS, exit_code=0), "it exited 0, but 1 tests failed"),
+        (replace(PASSES, tests=TestCount("pytest", 2, 0, 0)), "only 2 tests were executed, 3 before the change"),
+        (CheckRun(None, 10, "", stopped="it ran out of memory"), "it ran out of memory"),
+        (replace(FAILS, exit_code=2, unusable="make has no target x"), "make has no target x"),
+    ],
+)
+def test_every_other_run_with_the_change_is_no_pass(run: CheckRun, fault: str) -> None:
+    assert fault_of(run, "pytest", FAILS) == fault

@@ -35,6 +35,9 @@ INPUTS = ("Dockerfile", "build", "packages.txt", "trim")
 BUILD_SECONDS = 1800
 PULL_SILENCE_SECONDS = 30
 
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")  # the engine's, around what a build writes to stderr
+# What the engine says of its own doings between the steps.
+_BUILDER_ONLY = ("--->", "Removing intermediate container")
 _NAME = re.compile(r"[A-Za-z0-9][\w.:/@-]*", re.ASCII)
 _NAME_REMEDY = "Give --image a name such as python:3.12, or the id of an image that the engine has."
 
@@ -183,7 +186,7 @@ def _from_dockerfile(engine: Engine, steps: Steps) -> str | None:
             ):
                 if "error" in line:
                     return f"the build failed: {_one_line(line['error'])} (before that: {said})"
-                if text := _one_line(line.get("stream", "")):
+                if (text := _one_line(line.get("stream", ""))) and not text.startswith(_BUILDER_ONLY):
                     said = text
                     steps(f"building the image: {text[:80]}", 0, 0)
     except (docker.errors.APIError, requests.RequestException) as error:
@@ -280,4 +283,4 @@ def build_lock(name: str, steps: Steps) -> Iterator[int]:
 
 
 def _one_line(text: object) -> str:
-    return " ".join(str(text).split())[:300]
+    return " ".join(_COLOUR.sub("", str(text)).split())[:300]

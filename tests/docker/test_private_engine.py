@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from codeagent.cli.install import connect_or_install
 from codeagent.errors import SandboxError
+from codeagent.sandbox import debian
 from codeagent.sandbox import image as images
+from codeagent.sandbox import toolbox as toolboxes
 from codeagent.sandbox.endpoints import endpoints, socket_failure
-from codeagent.sandbox.engine import connect, first
+from codeagent.sandbox.engine import Engine, connect, first
+from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
 from codeagent.sandbox.private_engine import PrivateEngine, install_and_start
-from tests.conftest import silent
+from tests.conftest import import_busybox, silent
+from tests.sandbox.test_build import listed
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +102,52 @@ def test_everything_of_it_lies_below_the_cache(own: PrivateEngine, environ: dict
     assert own.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_its_lines_stop_and_start_it(own: PrivateEngine, environ: dict[str, str]) -> None:
+APT_GET = """#!/bin/sh
+echo $DEBIAN_FRONTEND "$@" >>/asked
+mkdir -p /usr/share/doc/git /usr/share/locale/de
+"""
+
+
+def import_base(engine: Engine, apt_get: str) -> None:
+    """Puts a few of this machine's programs in the place of Debian's image, and a script in that of apt-get."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for program in ("sh", "find", "grep", "xargs", "mkdir", "rm"):
+            found = shutil.which(program, path="/usr/bin")
+            assert found
+            libraries = subprocess.run(["ldd", found], capture_output=True, text=True, check=True).stdout
+            for file in (found, *re.findall(r"(/\S+) \(0x", libraries)):
+                copy = root / file.lstrip("/")
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, copy)
+        (root / "bin").symlink_to("usr/bin")
+        (root / "usr/bin/apt-get").write_text(apt_get)
+        (root / "usr/bin/apt-get").chmod(0o755)
+        archive = subprocess.run(["tar", "-C", folder, "-c", "."], capture_output=True, check=True).stdout
+    repository, _, tag = images.BASE.partition(":")
+    engine.client.api.import_image_from_data(archive, repository=repository, tag=tag)
+
+
+def test_the_image_is_built_from_the_dockerfile_where_its_base_is_there(own: PrivateEngine) -> None:
+    engine = connect(own.url)
+    import_base(engine, APT_GET)
+    steps: list[str] = []
+    # Not `ensure`, which would go on to build in the other way if this one failed.
+    assert images._from_dockerfile(engine, lambda what, _done, _total: steps.append(what)) is None
+    built = images.find(engine)
+    assert built is not None
+    assert any(step.startswith("building the image: Step ") for step in steps)
+    asked = engine.client.containers.run(built.id, ["grep", "", "/asked"], remove=True).decode().splitlines()
+    packages = " ".join(listed(images.sandbox_folder()))
+    assert asked == ["update", f"noninteractive install --yes --no-install-recommends {packages}"]
+    shared = engine.client.containers.run(built.id, ["find", "/usr/share"], remove=True).decode().splitlines()
+    assert sorted(shared) == ["/usr/share", "/usr/share/locale", "/usr/share/man"]
+    engine.close()
+
+
+def test_its_lines_stop_and_start_it_and_its_image_is_found_again(
+    own: PrivateEngine, environ: dict[str, str]
+) -> None:
     stop(own)
     tried = [endpoint for endpoint in endpoints(None, environ) if "/var/run" not in endpoint.host]
     with pytest.raises(SandboxError) as raised:
@@ -103,6 +156,37 @@ def test_its_lines_stop_and_start_it(own: PrivateEngine, environ: dict[str, str]
     # As a user would: typed into a shell that is then closed.
     subprocess.run(["sh", "-c", own.start_line], check=True)
     until(lambda: socket_failure(own.socket) is None)
+    engine = first(tried, environ)
+    found = images.find(engine)
+    engine.close()
+    assert found is not None
+
+
+def test_clean_shows_what_has_no_living_owner_and_removes_it(own: PrivateEngine, environ: dict[str, str]) -> None:
+    engine = connect(own.url)
+    gone = replace(Owner.current(), pid=999_999_999, started="1")
+    owned = {SESSION_LABEL: "k3f9x", ROLE_LABEL: "copy"}
+    for name, labels in {
+        "left-over": {**owned, OWNER_LABEL: gone.label()},
+        "in-use": {**owned, OWNER_LABEL: Owner.current().label()},
+        "codeagent-toolbox-old": {toolboxes.LABEL: "old"},
+        "a-users-own": {},
+    }.items():
+        engine.client.volumes.create(name, labels=labels)
+    import_busybox(engine, "codeagent-toolbox:old", f"LABEL {toolboxes.LABEL}=old")
+    for expected in (["volume left-over", "volume codeagent-toolbox-old", "image codeagent-toolbox:old"], []):
+        done = subprocess.run(
+            [sys.executable, "-m", "codeagent", "sandbox", "clean", "--docker-host", own.url],
+            env={**os.environ, **environ},
+            capture_output=True,
+            text=True,
+        )
+        *shown, last = done.stdout.splitlines()
+        assert (done.returncode, done.stderr) == (0, "")
+        assert sorted(" ".join(line.split()[:2]) for line in shown) == sorted(expected)
+        assert last.startswith("Removed 3 of 3, " if expected else "Nothing to remove: ")
+    assert sorted(volume.name for volume in engine.client.volumes.list()) == ["a-users-own", "in-use"]
+    engine.close()
 
 
 def test_an_engine_that_was_named_is_never_replaced_by_an_installed_one(environ: dict[str, str]) -> None:
@@ -112,37 +196,33 @@ def test_an_engine_that_was_named_is_never_replaced_by_an_installed_one(environ:
     assert said == []
 
 
-def test_without_root_the_missing_image_is_said_with_what_to_do(own: PrivateEngine, environ: dict[str, str]) -> None:
-    """A fresh engine without a registry: nothing is built, and nothing is started."""
-    for folder in (own.folder, own.folder.parent, own.folder.parent.parent):
-        folder.chmod(0o755)
-    own.socket.chmod(0o666)
-    message, remedy, code = as_nobody(own.url)
-    assert message.startswith("The default image cannot be built: from a registry, ")
-    assert message.endswith("; without one, building from Debian packages needs root.")
-    assert remedy.startswith("As root, run `codeagent sandbox build --install`")
-    assert code == "4"
+def test_a_dockerfile_that_cannot_be_built_gives_its_last_words(own: PrivateEngine) -> None:
+    engine = connect(own.url)
+    import_base(engine, "#!/bin/sh\necho 'E: no such mirror' >&2\nexit 100\n")
+    reason = images._from_dockerfile(engine, silent)
+    engine.close()
+    assert reason is not None
+    assert reason.startswith("the build failed: The command ")
+    assert reason.endswith(" returned a non-zero code: 100 (before that: E: no such mirror)")
 
 
-def as_nobody(url: str) -> list[str]:
-    """Message, remedy and exit code of a build without root's rights, in a child that gives them up."""
+def test_without_root_building_from_debian_packages_is_refused_with_what_to_do() -> None:
+    """In a child that gives its rights up."""
     reading, writing = os.pipe()
-    engine = connect(url)
     child = os.fork()
     if child == 0:
         try:
             os.setuid(65534)
-            # Not `ensure`, which reads the checkout: that may be closed to others.
-            images._build(engine, silent, -1)
-        except SandboxError as error:
-            os.write(writing, "\0".join([error.message, error.remedy, str(error.exit_code)]).encode())
+            if refused := debian.missing("amd64"):
+                os.write(writing, f"{refused.message}\n{refused.remedy}".encode())
         finally:
             os._exit(0)
-    engine.close()
     os.close(writing)
     os.waitpid(child, 0)
     with os.fdopen(reading) as answer:
-        return answer.read().split("\0")
+        message, remedy = answer.read().splitlines()
+    assert message == "building from Debian packages needs root."
+    assert remedy.startswith("As root, run `codeagent sandbox build --install`")
 
 
 def test_a_path_that_is_too_long_for_a_socket_is_said_before_anything_starts(tmp_path: Path) -> None:

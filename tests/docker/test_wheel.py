@@ -16,8 +16,10 @@ import pytest
 from codeagent.sandbox import image as images
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.toolbox import Toolbox
+from tests.sandbox.test_build import built, listed
 
 CHECKOUT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
 
 PROBE = """
 import json, sys
@@ -88,35 +90,52 @@ def test_an_installed_codeagent_finds_what_the_checkout_built(
     engine: Engine, image: str, toolbox: Toolbox, installed: Path, tmp_path: Path
 ) -> None:
     """Same inputs, same hash: nothing is built again. The dependencies are this environment's."""
-    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
     done = subprocess.run(
         [installed, "-c", PROBE, engine.host],
         check=True,
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env=environment,
+        env=ENVIRONMENT,
     )
     found = json.loads(done.stdout)
     assert Path(found.pop("package")).is_relative_to(installed.parents[1])
     assert found == {"image": image, "toolbox": toolbox.volume, "built": []}
 
 
-def test_an_installed_codeagent_builds_from_what_it_carries(
+def test_an_installed_codeagent_builds_the_default_image_from_what_it_carries(
+    installed: Path, tmp_path: Path
+) -> None:
+    """The recipe lies where it was installed, has the checkout's hash, and its build runs from there."""
+    script = (
+        "from codeagent.sandbox import image\n"
+        "folder = image.sandbox_folder()\n"
+        "print(folder, image.content_hash(folder), sep='\\n')\n"
+    )
+    done = subprocess.run(
+        [installed, "-c", script], check=True, capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT
+    )
+    folder, digest = done.stdout.splitlines()
+    assert Path(folder).is_relative_to(installed.parents[1])
+    assert digest == images.content_hash(CHECKOUT / "sandbox")
+    found = built(Path(folder), tmp_path)
+    assert found["packages"].strip().split(",") == listed(CHECKOUT / "sandbox")
+
+
+def test_an_installed_codeagent_builds_the_toolbox_from_what_it_carries(
     engine: Engine, image: str, installed: Path, tmp_path: Path
 ) -> None:
-    """The toolbox is built from the installed files alone, and works."""
+    """From the installed files alone; the dependencies are this environment's."""
     script = (
         "import sys\n"
         "from codeagent.sandbox import image, toolbox\n"
         "from codeagent.sandbox.engine import connect\n"
         "engine = connect(sys.argv[1])\n"
-        "base = image.find(engine)\n"
-        "built = toolbox._build(engine, base, 'from-wheel')\n"
-        "print(engine.client.containers.run(built,\n"
-        "    [f'{toolbox.TARGET}/bin/python3', '-IS', '-c', 'import guest.main; print(6 * 7)'],\n"
-        "    remove=True, network_mode='none').decode(), end='')\n"
-        "engine.client.api.remove_image(built)\n"
+        "with image.unfinished(engine, toolbox.NAME) as name:\n"
+        "    toolbox._build(engine, image.find(engine), 'from-wheel', name)\n"
+        "    print(engine.client.containers.run(name,\n"
+        "        [f'{toolbox.TARGET}/bin/python3', '-IS', '-c', 'import guest.main; print(6 * 7)'],\n"
+        "        remove=True, network_mode='none').decode(), end='')\n"
         "engine.close()\n"
     )
     done = subprocess.run(
@@ -125,7 +144,7 @@ def test_an_installed_codeagent_builds_from_what_it_carries(
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")},
+        env=ENVIRONMENT,
     )
     assert done.stdout == "42\n"
 

@@ -29,14 +29,6 @@ def test_the_inputs_are_complete() -> None:
     assert present == set(images.INPUTS)
 
 
-def test_the_package_list_is_one_for_both_builds() -> None:
-    sandbox = images.sandbox_folder()
-    for name in ("Dockerfile", "build"):
-        recipe = (sandbox / name).read_text()
-        assert "packages.txt" in recipe
-        assert "openjdk" not in recipe
-
-
 def test_the_hash_is_of_names_and_contents_only(tmp_path: Path) -> None:
     one = folder(tmp_path / "one", {"a": b"1", "b": b"2"})
     same = folder(tmp_path / "same", {"b": b"2", "a": b"1", "c": b"not asked for"})

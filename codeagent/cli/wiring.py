@@ -256,7 +256,8 @@ class Workbench:
                 usage=asdict(limits.usage),
                 exit_code=exit_code,
                 limits=[asdict(limit) for limit in evidence.limits(citations)] if evidence else [],
-                unsupported=evidence.unsupported(text) if evidence else [],
+                # A verification that passed is the recorded run that a claim needs.
+                unsupported=evidence.unsupported(text) if evidence and verified["status"] != "passed" else [],
             )
         )
         # An answer that did not reach whoever asked, because stdout is on a full disk, is not delivered.

@@ -37,14 +37,29 @@ _TESTS = re.compile(
     r"|rake (?:test|spec)|mvn\w* .*\b(?:test|verify|package|install)|gradlew? .*\b(?:test|check|build)"
     r"|make \S*(?:test|check)|\S*(?:run[_-]?)?tests?(?:\.sh|\.py)?)(?![\w-])"
 )
-_SUBJECT = (
-    r"(?:all |the |every |each )*(?:unit |integration |\d+ )*(?:tests?|checks?|specs?|test suites?|suite|build)"
+_RUNNER = (
+    r"`?(?:pytest|unittest|tox|jest|vitest|mocha|ctest|(?:go|cargo|npm|make|mvn|dotnet|gradle) test)\b[^.\n`]{0,30}`?"
 )
+_SUBJECT = (
+    r"(?:(?:(?:all|the|every|each|both|this|that) |\d+(?:/\d+)? |[a-z-]+ )*?"
+    r"(?:tests?|checks?|specs?|test suites?|suite|build|CI|test_\w+)\b|everything|" + _RUNNER + ")"
+)
+_NO_FAILURE = (
+    r"\b(?:no|0|zero|none)\b(?: (?:more|longer|of the|other|the))?(?: tests?)?(?: \w+)? ?fail\w*|\bno longer fail\w*"
+)
+_ONCE_FAILING = r"\bfail(?:ing|ed) (?:tests?|checks?|specs?)\b(?=[^.\n]*\bnow\b)"
+_CHANGE = r"(?:the |this |my |that )?(?:fix|change|patch|solution|repair|correction)"
 _CLAIM = re.compile(
-    rf"\b{_SUBJECT}\b[^.\n。;；]{{0,30}}?\b"
-    r"(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|are green|is green|works? again)\b"
-    r"|\b\d+ (?:tests? )?passed\b|\bverified(?: by| that| with)?\b[^.\n]{0,40}\btests?\b"
+    rf"\b{_SUBJECT}[^.\n。;；]{{0,30}}?\b"
+    r"(?:pass(?:es|ed|ing)?(?! (?:to|by|on|the|an?|it|through|along|into|as|from|around)\b)|succeed(?:s|ed)?"
+    r"|(?:is|are) (?:all |now )*green|works? again|exit(?:s|ed) (?:with )?(?:code )?0)\b"
+    r"|\ball green\b|\b\d+ (?:tests? )?passed\b|\bverified(?: by| that| with)?\b[^.\n]{0,40}\btests?\b"
+    rf"|\bran {_RUNNER}[^.\n]{{0,20}}\bpass\w*"
+    rf"|\b{_CHANGE} (?:is|was|has been|have been) (?:now |fully |successfully )*(?:verified|tested|confirmed)\b"
+    rf"|\b(?:have |has )?(?:verified|confirmed|tested) (?:that )?{_CHANGE}\b"
+    rf"|{_NO_FAILURE}"
     r"|(?:所有|全部|全体)?(?:的)?(?:单元|集成)?(?:测试|检查|用例)(?:都|均|已|已经|全部|现在)*(?:通过|成功)"
+    r"|テスト[^。\n]{0,10}(?:通り|通っ|パス|成功)|\bтест\w*\b[^.\n]{0,20}\b(?:проход\w+|пройден\w*|прошл\w+)"
     r"|\b(?:alle|die)? ?Tests?\b[^.\n]{0,20}\b(?:bestehen|bestanden|laufen durch|sind grün)\b"
     r"|\b(?:tous )?les tests\b[^.\n]{0,20}\b(?:passent|réussissent|sont verts)\b"
     r"|\b(?:todas )?las pruebas\b[^.\n]{0,20}\bpasan\b",
@@ -72,7 +87,9 @@ def unsupported(answer: str, runs: Sequence[Run]) -> list[str]:
     for match in _SENTENCE.finditer(text):
         sentence = match.group().strip(" *-#>\t")
         claim = _CLAIM.search(sentence)
-        if claim and not _DENIED.search(sentence):
+        # "0 failed" and "the failing test now passes" deny a failure, not the claim.
+        rest = re.sub(f"{_NO_FAILURE}|{_ONCE_FAILING}", "", sentence, flags=re.IGNORECASE)
+        if claim and not _DENIED.search(rest):
             found.append(sentence)
     return list(dict.fromkeys(found))
 

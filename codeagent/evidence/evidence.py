@@ -123,6 +123,8 @@ class Evidence:
         self._limit(call, result)
         given = arguments_of(call.arguments)
         command = str(given.get("command") or "")
+        if call.name == "apply_patch" and result.error_kind is None:
+            self._runs.clear()  # what passed before says nothing of the code as it is now
         if call.name == "run_command":
             self._commands[call.call_id] = command
             code = claims.exit_code(result.text) if result.error_kind is None else None

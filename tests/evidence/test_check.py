@@ -213,3 +213,10 @@ def test_limits_of_an_answer_are_named(session: Session) -> None:
         ("timeout", "call_3", "sleep 9"),
         ("cut_output", cited, "cat src/a.py"),
     ]
+
+
+def test_a_passing_run_from_before_a_patch_supports_no_claim(session: Session) -> None:
+    session.run("pytest -q", "3 passed in 0.1s\n")
+    assert session.evidence.unsupported("All tests pass.") == []
+    session.observe("apply_patch", {"patch": "…"}, ToolResult("patched 1 file"))
+    assert session.evidence.unsupported("All tests pass.") == ["All tests pass."]

@@ -49,3 +49,7 @@ def _name_kinds(parser: argparse.ArgumentParser) -> None:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
         elif action.metavar == "FILE":
             action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif not action.option_strings and not action.choices:
+            # Nothing can be offered for a question. zsh is told so as an empty list: for a description alone it
+            # shows a message, and then does not insert the one flag that fits.
+            action.complete = {"zsh": "()"}  # type: ignore[attr-defined]

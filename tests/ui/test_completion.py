@@ -80,6 +80,12 @@ def test_fish_completes_commands_flags_choices_and_folders(scripts: Path) -> Non
     assert "repository/" in fish(scripts, "codeagent ask --repo repo")
 
 
+@pytest.mark.parametrize("line", ["codeagent ask --ap", "codeagent sessions show --fu", "codeagent apply --rev"])
+def test_zsh_inserts_the_one_flag_that_fits_beside_free_text(scripts: Path, line: str) -> None:
+    flag = {"--ap": "--approve", "--fu": "--full", "--rev": "--reverse"}[line.split()[-1]]
+    assert f"{line.rpartition(' ')[0]} {flag} " in f"{zsh(scripts, line).rstrip()} ".replace("\b", "")
+
+
 @pytest.mark.parametrize(
     ("line", "shown"),
     [("codeagent ask --verify-", "verify-repeat"), ("codeagent ask --repo repo", "repository")],

@@ -17,6 +17,9 @@ import pyte
 OWN_SEQUENCES = re.compile(r"\x1b\[(?:\d+(?:;\d+)*)?m|\x1b\[\d+A|\x1b\[J")
 """What the program itself may send: colours, cursor up, erase down."""
 
+MARK = re.compile(rb"\0\d+\0")
+"""What a screen writes itself to know that everything before it has come."""
+
 
 class PtyScreen:
     """`stream` writes to the terminal; `shown()` is what stands on it, `sent` every character that came."""
@@ -27,6 +30,7 @@ class PtyScreen:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.stream: TextIO = os.fdopen(slave, "w", encoding=encoding)
         self._bytes = bytearray()
+        self._marks = 0
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -44,7 +48,7 @@ class PtyScreen:
     @property
     def sent(self) -> str:
         self._settle()
-        return self._bytes.decode("utf-8", "replace")
+        return MARK.sub(b"", self._bytes).decode("utf-8", "replace")
 
     def screen(self) -> pyte.Screen:
         screen = pyte.Screen(self._columns, self._lines)
@@ -59,9 +63,16 @@ class PtyScreen:
         return lines
 
     def _settle(self) -> None:
-        """Waits until nothing more has come for a moment."""
+        """Waits until all that was written so far has come, and nothing more comes for a moment."""
         if not self.stream.closed:
             self.stream.flush()
+            self._marks += 1
+            mark = b"\0%d\0" % self._marks
+            os.write(self.stream.fileno(), mark)
+            deadline = time.monotonic() + 20
+            while mark not in self._bytes:
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
         before = -1
         while before != len(self._bytes):
             before = len(self._bytes)

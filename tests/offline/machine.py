@@ -83,7 +83,9 @@ class Machine:
             return ToolOutput(call.call_id, error.text(), error.kind)
 
     def list_dir(self, arguments: Mapping[str, object]) -> str:
-        return "\n".join(sorted(path.name for path in (self.root / str(arguments["path"])).iterdir()))
+        found = sorted((self.root / str(arguments["path"])).iterdir())
+        entries = [f"{path.name}/" if path.is_dir() else f"{path.name}  {path.stat().st_size}" for path in found]
+        return "\n".join([f".: entries 1-{len(entries)} of {len(entries)}", *entries])
 
     def read_file(self, arguments: Mapping[str, int | str | None]) -> str:
         path = self.root / str(arguments["path"])
@@ -113,7 +115,9 @@ class Machine:
         if command.startswith("rg "):
             if self.without_rg:
                 return "[exit code 127; 0.01 s; cwd /workspace]\nsh: 1: rg: not found"
-            command = "grep -r -I -P --exclude-dir=.git " + command.removeprefix("rg ").replace("--no-heading ", "")
+            command = "grep -r -I -P --exclude-dir=.git " + command.removeprefix("rg ").replace(
+                "--no-heading -M 400 ", ""
+            )
         run = subprocess.run(["sh", "-c", command], cwd=self.root, capture_output=True, text=True)
         return f"[exit code {run.returncode}; 0.01 s; cwd /workspace]\n{run.stdout}{run.stderr}"
 

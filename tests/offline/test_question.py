@@ -21,9 +21,12 @@ FIND = (Target("UserService", "findById"),)
         ("why does findById in UserService return null", Question(NOTHING, FIND, values=NULLS)),
         ("UserService::findById gives nil", Question(NOTHING, FIND, values=NULLS)),
         ("why does `search` return nothing", Question(NOTHING, (Target("", "search"),), values=NULLS + EMPTIES)),
-        ("why does search return an empty list", Question(NOTHING, values=NULLS + EMPTIES, words=("search",))),
+        (
+            "why does search return an empty list",
+            Question(NOTHING, targets=(Target("", "search"),), values=NULLS + EMPTIES, named=False),
+        ),
         ("Warum gibt find_user null zurück?", Question(NOTHING, (Target("", "find_user"),), values=NULLS)),
-        ("¿Por qué findUser devuelve nulo?", Question(NOTHING, (Target("", "findUser"),), values=NULLS)),
+        ("¿Por qué findUser devuelve null?", Question(NOTHING, (Target("", "findUser"),), values=NULLS)),
         ("Pourquoi findUser() renvoie null ?", Question(NOTHING, (Target("", "findUser"),), values=NULLS)),
         ("UserService 为什么返回 null？", Question(NOTHING, SERVICE, values=NULLS, chinese=True)),
         ("为什么findById返回空", Question(NOTHING, (Target("", "findById"),), values=NULLS + EMPTIES, chinese=True)),
@@ -36,7 +39,11 @@ FIND = (Target("UserService", "findById"),)
         ),
         (
             "why does total raise NotForSale",
-            Question(Kind.RAISE, exceptions=("NotForSale",), words=("total",)),
+            Question(Kind.RAISE, (Target("", "total"),), exceptions=("NotForSale",)),
+        ),
+        (
+            "why does Response.json raise JSONDecodeError",
+            Question(Kind.RAISE, (Target("Response", "json"),), exceptions=("JSONDecodeError",)),
         ),
         ("where is ExpiringCache", Question(Kind.WHERE, (Target("ExpiringCache", ""),))),
         ("ExpiringCache在哪里", Question(Kind.WHERE, (Target("ExpiringCache", ""),), chinese=True)),
@@ -44,7 +51,7 @@ FIND = (Target("UserService", "findById"),)
             "where is parse_day in storage/price_list.py",
             Question(Kind.WHERE, (Target("", "parse_day"),), files=("storage/price_list.py",)),
         ),
-        ("why is the build slow", Question(Kind.OTHER, words=("build", "slow"))),
+        ("why is the build slow", Question(Kind.OTHER, (Target("", "build"), Target("", "slow")), named=False)),
     ],
 )
 def test_names_symptom_and_kind(text: str, expected: Question) -> None:

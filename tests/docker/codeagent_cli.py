@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from docker.errors import APIError
+
 from codeagent.sandbox.engine import Engine
 from tests.model_server import ModelServer
 
@@ -97,6 +99,15 @@ class Program:
 def containers(engine: Engine, session_id: str) -> list[str]:
     found = engine.client.api.containers(all=True, filters={"label": f"codeagent.session={session_id}"})
     return [container["Id"] for container in found]
+
+
+def runs(engine: Engine, container: str, process: str) -> bool:
+    """Whether a process with exactly this command line runs in a container."""
+    try:
+        rows = engine.client.api.top(container)["Processes"] or ()
+    except APIError:
+        return False
+    return any(row[-1] == process for row in rows)
 
 
 def wait_until(true: Any, seconds: float) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +12,8 @@ import pytest
 
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.toolbox import Toolbox
-from tests.docker.codeagent_cli import Program, Ran
-from tests.fixtures_expected import CASES, Case
+from tests.docker.codeagent_cli import Program, Ran, containers, interrupt, runs, wait_until
+from tests.fixtures_expected import CASES, ORDER_PRICING, Case
 from tests.model_script import Scripted
 from tests.model_server import ModelServer, call, reply, text
 
@@ -61,13 +63,23 @@ def test_the_right_patch_is_verified_and_the_repository_untouched(program: Progr
     )
     (changed,) = ran.of("workspace_changed")
     assert changed["paths"] and tree_hash(case.root) == before
+    assert verified["repository"]["before"] == verified["repository"]["after"] and ran.end["unsupported"] == []
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_wrong_patch_fails_whatever_the_model_says(program: Program, case: Case) -> None:
+def test_the_wrong_patch_fails_whatever_the_model_says(program: Program) -> None:
+    case = ORDER_PRICING
     ran = fix(program, case.root, case.check, case.wrong_patch.read_text(), claim="Verified: all tests pass.")
     assert (ran.code, ran.end["outcome"], ran.end["verification"]["status"]) == (5, "answered", "failed")
     assert ran.end["unsupported"] == ["Verified: all tests pass."]
+    shown = program.run("sessions", "show", ran.end["session_id"]).out
+    assert "Loop: answered after 2 rounds\nFix: verification failed (it exited 1 with the change)\n" in shown
+    for told in (
+        "Check: python3 -m pytest",
+        "Before the change: exit 1",
+        "With the change: exit 1",
+        "2 failed, 13 pass",
+    ):
+        assert told in shown
 
 
 @pytest.fixture
@@ -85,16 +97,19 @@ PYTEST = "python3 -m pytest -q"
 
 def test_a_check_that_passes_already_starts_no_turn(program: Program, repo: Path) -> None:
     with ModelServer([]) as server:
-        ran = program.run("fix", "x", "--repo", str(repo), "--verify", "true", "--json", server=server)
+        ran = program.run("fix", "make it pass", "--repo", str(repo), "--verify", "true", "--json", server=server)
     assert (ran.code, ran.end["outcome"], ran.end["rounds"], server.requests) == (5, None, 0, [])
     assert ran.end["verification"]["status"] == "not_reproduced"
+    shown = program.run("sessions", "show", ran.end["session_id"]).out
+    assert "Turn 1: make it pass" in shown and "Loop: not started\nFix: not verified (the command already" in shown
+    assert "What to do: Give a command that fails because of the fault" in shown
 
 
 def test_a_missing_runner_ends_before_the_turn_with_its_reason(program: Program, repo: Path) -> None:
     with ModelServer([]) as server:
         ran = program.run("fix", "x", "--repo", str(repo), "--verify", "nosuch", server=server)
     assert ran.code == 5
-    assert "Fix: not verified (the command was not found in the image)" in ran.err
+    assert "Fix: not verified (the command was not found in the image)\nWhat to do: Name an image" in ran.err
 
 
 def test_fix_needs_a_check(program: Program, repo: Path) -> None:
@@ -145,3 +160,55 @@ def test_a_resumed_session_still_has_its_change(program: Program, repo: Path) ->
         assert program.run(*argv, server=server).code == 0
         ran = program.run("resume", "show it", server=server, cwd=repo)
     assert ran.code == 0 and "return n // 2" in ran.out
+
+
+def running(engine: Engine, program: Program, process: str) -> list[str]:
+    """The session's containers in which a process with this command line runs."""
+    if not (program.home / "codeagent/sessions").exists() or not program.sessions:
+        return []
+    return [found for found in containers(engine, program.sessions[-1].name) if runs(engine, found, process)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
+def test_a_signal_during_the_run_before_ends_everything(
+    program: Program, engine: Engine, repo: Path, number: signal.Signals
+) -> None:
+    process = program.start("fix", "x", "--repo", str(repo), "--verify", "sleep 61", "--json", "--model", "offline")
+    wait_until(lambda: running(engine, program, "sleep 61"), 40)
+    ran = interrupt(process, number)
+    ended = [json.loads(line) for line in ran.out.splitlines()][-1]
+    assert (ran.code, ended["outcome"], ended["exit_code"]) == (130, "interrupted", 130)
+    assert (ended["verification"]["status"], ended["verification"]["reason"]) == (
+        "not_run",
+        "it was stopped before the run had ended",
+    )
+    assert containers(engine, ended["session_id"]) == []
+    shown = program.run("sessions", "show", ended["session_id"])
+    assert shown.code == 0 and "Fix: not verified (it was stopped before the run had ended)" in shown.out
+
+
+@pytest.mark.parametrize("end", ["signal", "killed"])
+def test_an_end_in_the_middle_of_the_run_with_the_change_leaves_it_not_run(
+    program: Program, engine: Engine, repo: Path, end: str
+) -> None:
+    check = "grep -rq '// 2' . || exit 1; sleep 62"
+    script = [reply(call("apply_patch", {"patch": RIGHT}, call_id="p1")), reply(text("All tests pass now."))]
+    argv = ("fix", "x", "--repo", str(repo), "--verify", check, "--approve", "contained", "--json")
+    with ModelServer(script) as server:
+        process = program.start(*argv, server=server)
+        wait_until(lambda: running(engine, program, "sleep 62"), 60)
+        if end == "signal":
+            ran = interrupt(process, signal.SIGINT)
+        else:
+            for container in running(engine, program, "sleep 62"):
+                engine.client.api.kill(container)
+            out, err = process.communicate(timeout=40)
+            ran = Ran(process.returncode, out, err)
+    ended = [json.loads(line) for line in ran.out.splitlines()][-1]
+    # The loop had ended before: its outcome stays, and the exit code is that of what was not verified.
+    assert (ran.code, ended["outcome"], ended["verification"]["status"]) == (5, "answered", "not_run")
+    said = "the verification was interrupted" if end == "signal" else "the run with the change could not be made: the"
+    assert ended["verification"]["reason"].startswith(said)
+    assert ended["verification"]["before"]["exit_code"] == 1 and ended["unsupported"] == ["All tests pass now."]
+    assert containers(engine, ended["session_id"]) == []
+    assert program.run("diff", ended["session_id"]).out.startswith("diff --git a/calc.py")

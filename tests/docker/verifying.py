@@ -6,13 +6,11 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event as Flag
 from uuid import uuid4
-
-from docker.errors import APIError
 
 from codeagent.sandbox import image as images
 from codeagent.sandbox.engine import Engine
@@ -22,6 +20,7 @@ from codeagent.sandbox.toolbox import Toolbox
 from codeagent.settings import SandboxSettings
 from codeagent.verification.record import Verification
 from codeagent.verification.verify import Baseline, Check, run_baseline, verify
+from tests.docker.codeagent_cli import runs
 
 Change = Mapping[str, "str | None"]
 """Path to new text (None deletes), or to a link's target where the text begins with `-> `."""
@@ -112,10 +111,9 @@ class Verifying:
         def kill() -> None:
             while not over.wait(0.1):
                 for container in self.containers():
-                    with suppress(APIError):
-                        if process in str(self._engine.client.api.top(container)["Processes"]):
-                            self._engine.client.api.kill(container)
-                            return
+                    if runs(self._engine, container, process):
+                        self._engine.client.api.kill(container)
+                        return
 
         thread = threading.Thread(target=kill)
         thread.start()

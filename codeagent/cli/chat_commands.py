@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent import paths
 from codeagent.config import OFFLINE, require_key
-from codeagent.errors import UsageError
+from codeagent.errors import Interrupted, UsageError
 from codeagent.settings import ProviderSettings
 from codeagent.ui import ending, wording
 from codeagent.ui.turn import cost_of
@@ -191,10 +191,15 @@ class Chat:
 
         bench = self._bench
         verifier = Verifier(replace(bench.choices, verify=rest, patching=False), bench.session, bench.terminal.steps)
-        with bench.interrupts.waiting():
-            means = bench.means()
-            verifier.run_baseline(means.fresh, means.image)
-        record = verifier.verify(Outcome.ANSWERED, means, bench.interrupts)
+        try:
+            with bench.interrupts.waiting():
+                means = bench.means()
+                verifier.run_baseline(means.fresh, means.image)
+            record = verifier.verify(Outcome.ANSWERED, means, bench.interrupts)
+        except Interrupted:
+            bench.terminal.steps("", 0, 0)
+            self._say("The verification was stopped.")
+            raise
         self._say(wording.fix_line(record), "good" if record.get("status") == "passed" else "")
         for line in ending.verified({"verification": record}):
             self._say(line, "dim")
@@ -210,9 +215,12 @@ class Chat:
         form = next((form for suffix, form in forms.items() if rest.endswith(suffix)), None)
         if form is None:
             raise UsageError(f"{rest} does not say what to write.", "Name a file that ends in .html, .md or .json.")
+        file = Path(rest).expanduser()
+        if file.exists() or file.is_symlink():
+            raise UsageError(f"{rest} exists already.", "Name another file: a chat overwrites nothing.")
         from codeagent.session.export import export
 
-        export(session.folder, form, str(Path(rest).expanduser()))
+        export(session.folder, form, str(file))
         self._say(f"Written: {rest}")
 
 

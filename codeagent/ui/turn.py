@@ -53,21 +53,32 @@ class Turn:
     asking: bool = False
     """The screen belongs to someone else: a prompt, or an error that is told."""
     thinking_since: float | None = None
-    current_step: Step | None = None
+    steps: list[Step] = field(default_factory=list)
+    """What is under way beside the calls, the outermost first."""
     waiting_lines: list[Line] = field(default_factory=list)
     afterwards: list[Line] = field(default_factory=list)
 
+    @property
+    def current_step(self) -> Step | None:
+        return self.steps[-1] if self.steps else None
+
     def step(self, what: str, done: int, total: int, now: float) -> Step | None:
-        """The current step after this report; None when it is over."""
-        step = self.current_step
-        if not what or (total and done >= total):
-            self.current_step = None
-            return None
+        """The current step after this report; None when nothing is under way.
+
+        An empty `what` ends everything. A step within one that has a measure (the copy that a verification is run on)
+        leaves the outer one when it is over; one without a measure is over when the next begins.
+        """
         begun = Step(what, done, total, now, float("-inf"))
-        if step is None or step.kind != begun.kind:
-            self.current_step = begun
-        else:
-            step.what, step.done, step.total = what, done, total
+        over = bool(total) and done >= total
+        if not what:
+            self.steps.clear()
+        elif known := next((step for step in self.steps if step.kind == begun.kind), None):
+            known.what, known.done, known.total = what, done, total
+            del self.steps[self.steps.index(known) + (not over) :]
+        elif not over:
+            if self.steps and not self.steps[-1].total:
+                self.steps.pop()
+            self.steps.append(begun)
         return self.current_step
 
     def respond(self, usage: Mapping[str, int], text: str) -> None:
@@ -102,7 +113,7 @@ class Turn:
         self.running, self.asking, self.thinking_since = False, False, None
         self.preview.clear()
         self.calls.clear()
-        self.current_step = None
+        self.steps.clear()
 
     def footers(self, now: float, dot: str) -> list[str]:
         """Round, tokens, the share that came from the cache, cost when known, time; then shorter forms of it."""

@@ -150,9 +150,14 @@ def test_what_a_person_allows_is_shown_can_be_taken_back_and_changes_the_copy_on
         passed = "Fix: verified (it fails before the change and passes after it)"
         assert passed in chat.say("/verify grep -rq two")
         assert "Fix: verification failed" in chat.say("/verify grep -rq three")
+        chat.child.send("/verify sleep 60\r")
+        chat.child.expect("verifying: before the change · ")
+        chat.child.send("\x03")
+        assert "The verification was stopped." in chat.prompted()
         report = repo.parent / "report.html"
         assert f"Written: {report}" in chat.say(f"/save {report}")
         assert "make a file" in report.read_text()
+        assert "a chat overwrites nothing" in chat.say(f"/save {report}")
 
 
 def test_the_model_can_be_changed_between_turns(repo: Path, engine_host: str) -> None:

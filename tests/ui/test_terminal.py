@@ -164,6 +164,29 @@ def test_the_lines_of_a_build_are_one_step_that_goes_on() -> None:
     assert err.getvalue() == "building the image: line 1\npreparing the toolbox\n"
 
 
+def test_a_step_within_another_leaves_the_outer_one() -> None:
+    with PtyScreen(80) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
+        shown = []
+        for report in (
+            ("verifying: before the change", 0, 1),
+            ("copying the repository (1 of 9 files)", 10_000, 50_000),
+            ("copying the repository (9 of 9 files)", 50_000, 50_000),
+            ("looking for a registry", 0, 0),
+            ("building the image: step 1", 0, 0),
+            ("", 0, 0),
+        ):
+            terminal.steps(*report)
+            shown.append([line.strip() for line in pty.shown()])
+    assert shown == [
+        ["verifying: before the change"],
+        ["copying the repository (1 of 9 files): 20%"],
+        ["verifying: before the change"],
+        ["looking for a registry"],
+        ["building the image: step 1"],
+        [],
+    ]
+
+
 @pytest.mark.parametrize("verbose", [False, True])
 def test_foreign_text_never_acts_off_a_terminal(verbose: bool) -> None:
     _, err = plain(hostile_session(), verbose=verbose)

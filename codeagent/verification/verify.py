@@ -234,7 +234,8 @@ def changes_of(patch: FilePatch, sandbox: Sandbox) -> list[FileChange]:
         )
     new = apply(patch, content)
     changes = []
-    if patch.old_path not in (None, patch.new_path) and not patch.copied:
+    is_moved = patch.old_path is not None and patch.new_path not in (None, patch.old_path) and not patch.copied
+    if is_moved:
         changes.append(FileChange(str(patch.old_path), None))
     changes.append(FileChange(patch.path, new, patch.new_mode if new is not None else None))
     return changes

@@ -185,6 +185,16 @@ def test_a_change_to_what_decides_the_check_does_not_decide(verifying: Verifying
     assert record.reason.startswith("it exited ") and record.reason.endswith(" guarded files")
 
 
+def test_a_change_may_delete_move_and_link_files(verifying: Verifying) -> None:
+    change = {
+        "calc.py": None,
+        "calc/__init__.py": "from calc.half import half\n",
+        "calc/half.py": "-> ../shared/half.py",
+    }
+    record = verifying.changed(PYTEST, {**change, "shared/half.py": RIGHT})
+    assert (record.status, record.tests_modified) == (VerificationStatus.PASSED, ())
+
+
 def test_a_right_change_beside_a_changed_test_passes_with_the_test_restored(verifying: Verifying) -> None:
     more = TEST + "\n\ndef test_new():\n    assert half(2) == 1\n"
     record = verifying.changed(PYTEST, {"calc.py": RIGHT, "tests/test_calc.py": more})

@@ -1,7 +1,7 @@
 """How long a request is tried again: the only such layer; the SDK's own is switched off.
 
-The wait doubles from half a second to eight, less a random quarter, unless the server names one. All waits and
-attempts after the first failure stay within `retry_seconds`. `time.sleep` ends at once when a signal handler raises.
+The wait doubles from half a second to eight, less a random quarter, unless the server names one. No attempt begins
+later than `retry_seconds` after the first failure. `time.sleep` ends at once when a signal handler raises.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from codeagent.providers.open import open_provider
 from codeagent.session.log import Log
 from codeagent.session.store import EVENTS, sessions_dir
 from codeagent.settings import ProviderSettings
+from tests.model_forms import Reply
 from tests.model_script import (
     Entry,
     Received,
-    Reply,
     Scripted,
     call,
     cut,
@@ -72,7 +72,7 @@ class Stopped:
         return [record for record in self.records if record["type"] == kind]
 
 
-STOPS: dict[str, tuple[Any, str, int, str]] = {
+STOPS: dict[str, tuple[Any, str, int, str | None]] = {
     "a text without calls": ([look(), reply(text("Because."))], "answered", 0, "Because."),
     "a question on the last line": (
         [reply(text("I see.\n\n  NEEDS INPUT: which one?\n"))],

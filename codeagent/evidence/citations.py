@@ -82,9 +82,15 @@ _QUOTE = re.compile(
 )
 
 
+_ENDLESS = re.compile(r"[^\s0-9]{600,}")
+_PATH_LENGTH = 260
+
+
 def mentions(answer: str) -> list[Mention]:
     """Every place that the answer names, in order; the same place with the same quote once."""
     text = _URL.sub(lambda match: " " * len(match.group()), answer)
+    # A place ends in a number: of very long words without any, only the end can name one.
+    text = _ENDLESS.sub(lambda match: " " * (len(match.group()) - _PATH_LENGTH) + match.group()[-_PATH_LENGTH:], text)
     found: dict[tuple[object, ...], Mention] = {}
     for mention in _all(text):
         key = (mention.paths[0], mention.start_line, mention.end_line)

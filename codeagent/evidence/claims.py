@@ -34,14 +34,15 @@ class Run:
 _TESTS = re.compile(
     r"\b(?:pytest|py\.test|unittest|tox|nox|nosetests|jest|vitest|mocha|ava|karma|ctest|rspec|phpunit"
     r"|(?:npm|yarn|pnpm)(?: run)? t(?:est)?|node --test|(?:go|dotnet|sbt|mix|bazel|swift) test|cargo (?:test|nextest)"
-    r"|rake (?:test|spec)|mvn\w* .*\b(?:test|verify|package|install)|gradlew? .*\b(?:test|check|build)"
-    r"|make \S*(?:test|check)|\S*(?:run[_-]?)?tests?(?:\.sh|\.py)?)(?![\w-])"
+    r"|rake (?:test|spec)|mvn\w{0,9} .{0,500}\b(?:test|verify|package|install)"
+    r"|gradlew? .{0,500}\b(?:test|check|build)"
+    r"|make \S{0,80}(?:test|check)|\S{0,80}(?:run[_-]?)?tests?(?:\.sh|\.py)?)(?![\w-])"
 )
 _RUNNER = (
     r"`?(?:pytest|unittest|tox|jest|vitest|mocha|ctest|(?:go|cargo|npm|make|mvn|dotnet|gradle) test)\b[^.\n`]{0,30}`?"
 )
 _SUBJECT = (
-    r"(?:(?:(?:all|the|every|each|both|this|that) |\d+(?:/\d+)? |[a-z-]+ )*?"
+    r"(?:(?:(?:all|the|every|each|both|this|that) |\d{1,9}(?:/\d{1,9})? |[a-z-]{1,30} ){0,8}?"
     r"(?:tests?|checks?|specs?|test suites?|suite|build|CI|test_\w+)\b|everything|" + _RUNNER + ")"
 )
 _NO_FAILURE = (
@@ -53,12 +54,12 @@ _CLAIM = re.compile(
     rf"\b{_SUBJECT}[^.\n。;；]{{0,30}}?\b"
     r"(?:pass(?:es|ed|ing)?(?! (?:to|by|on|the|an?|it|through|along|into|as|from|around)\b)|succeed(?:s|ed)?"
     r"|(?:is|are) (?:all |now )*green|works? again|exit(?:s|ed) (?:with )?(?:code )?0)\b"
-    r"|\ball green\b|\b\d+ (?:tests? )?passed\b|\bverified(?: by| that| with)?\b[^.\n]{0,40}\btests?\b"
+    r"|\ball green\b|\b\d{1,9} (?:tests? )?passed\b|\bverified(?: by| that| with)?\b[^.\n]{0,40}\btests?\b"
     rf"|\bran {_RUNNER}[^.\n]{{0,20}}\bpass\w*"
     rf"|\b{_CHANGE} (?:is|was|has been|have been) (?:now |fully |successfully )*(?:verified|tested|confirmed)\b"
     rf"|\b(?:have |has )?(?:verified|confirmed|tested) (?:that )?{_CHANGE}\b"
     rf"|{_NO_FAILURE}"
-    r"|(?:所有|全部|全体)?(?:的)?(?:单元|集成)?(?:测试|检查|用例)(?:都|均|已|已经|全部|现在)*(?:通过|成功)"
+    r"|(?:测试|检查|用例)(?:都|均|已|已经|全部|现在){0,4}(?:通过|成功)"
     r"|テスト[^。\n]{0,10}(?:通り|通っ|パス|成功)|\bтест\w*\b[^.\n]{0,20}\b(?:проход\w+|пройден\w*|прошл\w+)"
     r"|\b(?:alle|die)? ?Tests?\b[^.\n]{0,20}\b(?:bestehen|bestanden|laufen durch|sind grün)\b"
     r"|\b(?:tous )?les tests\b[^.\n]{0,20}\b(?:passent|réussissent|sont verts)\b"
@@ -71,7 +72,6 @@ _DENIED = re.compile(
     r"|没有|未|不|是否|如果|应该|直到|失败",
     re.IGNORECASE,
 )
-_FENCE = re.compile(r"^(```|~~~).*?^\1\s*$", re.MULTILINE | re.DOTALL)
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]?")
 
 
@@ -82,9 +82,8 @@ def unsupported(answer: str, runs: Sequence[Run]) -> list[str]:
     """
     if any(passing(run) for run in runs):
         return []
-    text = _FENCE.sub("", answer)
     found = []
-    for match in _SENTENCE.finditer(text):
+    for match in _SENTENCE.finditer(_prose(answer)):
         sentence = match.group().strip(" *-#>\t")
         claim = _CLAIM.search(sentence)
         # "0 failed" and "the failing test now passes" deny a failure, not the claim.
@@ -92,6 +91,23 @@ def unsupported(answer: str, runs: Sequence[Run]) -> list[str]:
         if claim and not _DENIED.search(rest):
             found.append(sentence)
     return list(dict.fromkeys(found))
+
+
+def _prose(answer: str) -> str:
+    """The answer without its blocks of code; a fence that nothing closes is none."""
+    kept: list[str] = []
+    block: list[str] = []
+    fence = ""
+    for line in answer.split("\n"):
+        if fence:
+            block.append(line)
+            if line.rstrip() == fence:
+                fence, block = "", []
+        elif line.startswith(("```", "~~~")):
+            fence, block = line[:3], [line]
+        else:
+            kept.append(line)
+    return "\n".join([*kept, *block])
 
 
 def passing(run: Run) -> bool:

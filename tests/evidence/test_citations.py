@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+import time
 
 import pytest
 from hypothesis import given
@@ -138,3 +139,25 @@ def test_any_text_is_parsed(text: str) -> None:
 
 def test_a_long_word_costs_little() -> None:
     assert mentions("a" * 200_000 + ("é" * 20_000) + "(" * 5_000) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a.py:" * 20_000,
+        "[" * 50_000,
+        "我们看到" * 25_000,
+        "\u200f\ud83d" * 50_000,
+        "a.py:1, " * 20_000,
+        "`a b" * 20_000,
+    ],
+)
+def test_no_answer_takes_long(text: str) -> None:
+    began = time.process_time()
+    mentions(text + " a.py:7")
+    assert time.process_time() - began < 2
+
+
+def test_a_place_at_the_end_of_a_very_long_word_is_found() -> None:
+    (found,) = mentions("我们看到" * 1_000 + "a.py:7")
+    assert ("a.py" in found.paths, found.start_line, found.at) == (True, 7, 3_754)

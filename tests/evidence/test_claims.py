@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from codeagent.evidence.claims import Run, exit_code, passing, unsupported
@@ -92,3 +94,13 @@ def test_which_runs_prove_that_tests_passed(command: str, code: int | None, prov
 def test_the_exit_code_is_read_from_the_first_line() -> None:
     assert exit_code("[exit code 3; 0.05 s; cwd /workspace]\nexit code 0") == 3
     assert exit_code("[killed: timeout; 2 s; cwd /workspace]") is None
+
+
+LONG = ["the ", "1 ", "tests ", "所有", "a-", "the fix ", "verified ", "```a\n", "pytest ", "no ", "a.", "test_a "]
+
+
+@pytest.mark.parametrize("part", LONG)
+def test_neither_a_long_answer_nor_a_long_command_takes_long(part: str) -> None:
+    began = time.process_time()
+    unsupported(part * (30_000 // len(part)), [Run("one", part * (30_000 // len(part)) + "x", 0)])
+    assert time.process_time() - began < 3

@@ -150,10 +150,11 @@ class Retried:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """`before` and `after` as `verification.record.Side` publishes them; `command` ran in the container's `directory`.
+    """`before` and `after` as `verification.record.Side` publishes them; `command` ran in `directory`.
 
-    `diff_sha256` is the hash of the agent's whole diff. `repository` is `{before, after, changed}`: the host's own
-    tree as one hash at the start and at the end, and the paths that differ.
+    `diff_sha256` is the hash of the agent's whole diff, `notices` name lines of it that a person should look at.
+    `repository` is `{before, after, changed}`: the host's own tree as one hash at the start and at the end, and the
+    paths that differ.
     """
 
     type: ClassVar[str] = "verification"
@@ -167,6 +168,7 @@ class Verified:
     remedy: str = ""
     directory: str = ""
     diff_sha256: str = ""
+    notices: list[str] = field(default_factory=list)
     repository: Mapping[str, Any] = field(default_factory=dict)
 
 

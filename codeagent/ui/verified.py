@@ -36,6 +36,7 @@ def _lines(verification: Record, full: bool) -> Iterator[str]:
             yield f"{label}: not run"
     if diff := verification.get("diff_sha256"):
         yield f"Change: diff with SHA-256 {_hash(diff, full)}"
+    yield from (f"Look at: {notice}" for notice in verification.get("notices") or ())
     yield from _repository(verification.get("repository"), full)
 
 

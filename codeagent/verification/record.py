@@ -115,7 +115,7 @@ class Repository:
 @dataclass(frozen=True, slots=True)
 class Verification:
     """The whole record. `image` is the image's digest, `diff_sha256` the hash of the agent's diff, of which
-    `tests_modified` was left out.
+    `tests_modified` was left out; `notices` are lines of the rest that a person should look at.
     """
 
     status: VerificationStatus
@@ -127,6 +127,7 @@ class Verification:
     command: str = ""
     image: str = ""
     diff_sha256: str = ""
+    notices: tuple[str, ...] = ()
     repository: Repository = field(default_factory=Repository)
 
     def event(self) -> Verified:
@@ -141,6 +142,7 @@ class Verification:
             directory=DIRECTORY,
             image=self.image,
             diff_sha256=self.diff_sha256,
+            notices=list(self.notices),
             repository={
                 "before": self.repository.before,
                 "after": self.repository.after,

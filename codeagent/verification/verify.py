@@ -19,6 +19,7 @@ from codeagent.sandbox.seam import Command, CommandResult, Diff, Ending, EntryKi
 from codeagent.verification.exitcode import hidden
 from codeagent.verification.guard import Untouched, guarded
 from codeagent.verification.judge import fault_of, judge_baseline
+from codeagent.verification.notices import notices
 from codeagent.verification.record import CheckRun, Side, Verification, VerificationStatus
 from codeagent.verification.reports import count_reports, read_reports
 from codeagent.verification.runners import (
@@ -114,7 +115,7 @@ def verify(check: Check, baseline: Baseline, diff: Diff, cancel: Flag) -> Verifi
         reason = f"the run with the change could not be made: {_sentence(error)}"
         remedy = getattr(error, "remedy", "") or AGAIN
         return replace(record, reason=reason, remedy=remedy, tests_modified=tuple(after.touched))
-    return after.judged(replace(record, tests_modified=tuple(after.touched)))
+    return after.judged(replace(record, tests_modified=tuple(after.touched), notices=tuple(notices(after.allowed))))
 
 
 class _After:
@@ -147,10 +148,14 @@ class _After:
             )
         if not self._runs:
             self.touched = guarded(self._patches, self._check.command, _untouched(sandbox))
-        allowed = [patch for patch in self._patches if not set(patch.paths) & set(self.touched)]
-        if changes := [each for patch in allowed for each in changes_of(patch, sandbox)]:
+        if changes := [each for patch in self.allowed for each in changes_of(patch, sandbox)]:
             sandbox.store(changes)
         return sandbox.tree_hash()
+
+    @property
+    def allowed(self) -> list[FilePatch]:
+        """The part of the change that decides."""
+        return [patch for patch in self._patches if not set(patch.paths) & set(self.touched)]
 
     def judged(self, record: Verification) -> Verification:
         before = self._baseline.run

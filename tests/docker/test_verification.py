@@ -211,6 +211,7 @@ def test_code_that_exits_0_in_the_middle_of_the_tests_fails(verifying: Verifying
         VerificationStatus.FAILED,
         f"it exited 0, but {runner} did not print its summary",
     )
+    assert record.notices == ("calc.py:5 ends the process with success: os._exit(0)",)
 
 
 def test_a_run_that_prints_nothing_is_not_judged_by_what_an_earlier_one_printed(verifying: Verifying) -> None:

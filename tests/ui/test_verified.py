@@ -47,6 +47,7 @@ RECORD: dict[str, Any] = {
     "before": BEFORE,
     "after": AFTER,
     "tests_modified": [],
+    "notices": ["a.py:3 ends the process with success: os._exit(0)"],
     "repository": {"before": STATE, "after": STATE, "changed": []},
 }
 
@@ -60,6 +61,7 @@ def test_the_whole_record_is_told() -> None:
         "  run 1: exit 0, 0.90s, 12 tests, passed",
         "  run 2: exit 1, 0.90s, 12 tests, no pass: it exited 1 with the change",
         "Change: diff with SHA-256 dddddddddddd",
+        "Look at: a.py:3 ends the process with success: os._exit(0)",
         "Your repository: untouched (state 555555555555 before and after)",
     ]
     assert f"Change: diff with SHA-256 {DIFF}" in record_lines(RECORD, full=True)

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from codeagent.ui.inert import inert_line
+from codeagent.ui import wording
+from codeagent.ui.inert import cut, cut_start, filled, inert_line, padded
+from codeagent.ui.screen import Line, Screen
 
 _LONGEST_ARGUMENT = 2_000
+_STATUS_WIDTH = len("file_not_found")
 _EXIT = re.compile(r"\A\[exit code (-?\d+)\b")
 
 
@@ -92,3 +95,29 @@ def _patched(patch: str) -> list[str]:
     """The files that a patch in unified or envelope form names, each once."""
     named = re.findall(r"^(?:\+\+\+ b/|\*\*\* (?:Add|Update|Delete) File: )(.+)$", patch, re.MULTILINE)
     return list(dict.fromkeys(named))
+
+
+def finished(call: Call, screen: Screen) -> list[Line]:
+    """What stands for good: aligned on a terminal, a plain sentence off one."""
+    took, size = wording.duration(call.seconds), wording.size(call.size)
+    if not screen.live:
+        return [[(f"{call.name} {call.argument}: {call.status}, {took}, {size}", "")]]
+    style = "bad" if call.failed else "warn" if call.status != "ok" else "good"
+    return [columns(call, took, size, call.status, style, screen)]
+
+
+def unfinished(call: Call, screen: Screen) -> list[Line]:
+    """Of a turn that has ended: a call that got no output says so."""
+    return finished(call, screen) if call.finished else [[(f"  {call.name} {call.argument}: no output", "warn")]]
+
+
+def columns(call: Call, took: str, size: str, status: str, style: str, screen: Screen) -> Line:
+    """`  name  argument…   time   size  status`; a narrow screen loses the size, then the time."""
+    right = f" {took:>7}" if screen.width >= 40 else ""
+    right += f" {size:>8}" if screen.width >= 60 else ""
+    name = f"  {padded(call.name, 11, screen.mark)} "
+    status = status.ljust(_STATUS_WIDTH) if screen.width >= 79 else status
+    room = max(screen.width - len(right) - len(status) - 2 - 14, 4)
+    shorten = cut_start if call.by_path else cut
+    argument = filled(shorten(call.argument, room, screen.mark), room)
+    return screen.fitted([(name, "name"), (argument, ""), (right, "dim"), ("  " + status, style)])

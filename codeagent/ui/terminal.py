@@ -17,8 +17,8 @@ from codeagent.inference import RetryNotice, TextDelta
 from codeagent.settings import Price, SandboxSettings
 from codeagent.ui import ending, wording
 from codeagent.ui.answer import print_answer
-from codeagent.ui.calls import Call, call_of, finish
-from codeagent.ui.inert import cells, cut, cut_start, filled, inert, inert_line, padded
+from codeagent.ui.calls import Call, call_of, columns, finish, finished, unfinished
+from codeagent.ui.inert import cells, inert, inert_line
 from codeagent.ui.screen import Line, Screen
 from codeagent.ui.turn import Step, Turn
 from codeagent.ui.verified import run_line
@@ -28,7 +28,6 @@ _PATIENCE_SECONDS = 0.5  # anything slower shows that it is alive
 _PLAIN_STEP_SECONDS = 10.0  # off a terminal, progress is a new line, so it comes rarely
 _SHORT_TEXT_LINES = 4
 _VERBOSE_OUTPUT_LINES = 40
-_STATUS_WIDTH = len("file_not_found")
 DEFAULT_IMAGE = SandboxSettings().image
 
 
@@ -202,7 +201,7 @@ class Terminal:
         if call is None:
             return
         finish(call, record)
-        lines = [line for done in self._turn.take_finished() for line in self._finished(done)]
+        lines = [line for done in self._turn.take_finished() for line in finished(done, self._screen)]
         if self._verbose:
             lines.extend(self._output(str(record.get("output") or "")))
         if not self._turn.calls:
@@ -254,7 +253,7 @@ class Terminal:
         self._say_text(final=True)
         self._turn.end(record)
         footer = self._turn.footers(time.monotonic(), self._screen.dot)[0]
-        unanswered = [line for call in self._turn.calls.values() for line in self._unfinished(call)]
+        unanswered = [line for call in self._turn.calls.values() for line in unfinished(call, self._screen)]
         self._turn.forget_running()
         self._say(*unanswered)
         self._screen.write([])
@@ -293,29 +292,6 @@ class Terminal:
             for texts in (ending.evidence(record), ending.verified(record), below)
         )
         return [*partial, *evidence, *facts, *verified, *below_lines]
-
-    def _finished(self, call: Call) -> list[Line]:
-        took, size = wording.duration(call.seconds), wording.size(call.size)
-        style = "bad" if call.failed else "warn" if call.status != "ok" else "good"
-        if not self._screen.live:
-            return [[(f"{call.name} {call.argument}: {call.status}, {took}, {size}", "")]]
-        return [self._columns(call, took, size, call.status, style)]
-
-    def _unfinished(self, call: Call) -> list[Line]:
-        if call.finished:
-            return self._finished(call)
-        return [[(f"  {call.name} {call.argument}: no output", "warn")]]
-
-    def _columns(self, call: Call, took: str, size: str, status: str, style: str) -> Line:
-        """`  name  argument…   time   size  status`; a narrow screen loses the size, then the time."""
-        right = f" {took:>7}" if self._screen.width >= 40 else ""
-        right += f" {size:>8}" if self._screen.width >= 60 else ""
-        name = f"  {padded(call.name, 11, self._screen.mark)} "
-        status = status.ljust(_STATUS_WIDTH) if self._screen.width >= 79 else status
-        room = self._screen.width - len(right) - len(status) - 2 - 14
-        shorten = cut_start if call.by_path else cut
-        argument = filled(shorten(call.argument, max(room, 4), self._screen.mark), max(room, 4))
-        return self._screen.fitted([(name, "name"), (argument, ""), (right, "dim"), ("  " + status, style)])
 
     def _output(self, text: str) -> list[Line]:
         lines = inert(text).splitlines()
@@ -370,10 +346,10 @@ class Terminal:
 
     def _running(self, call: Call, now: float) -> Line:
         if call.finished:
-            return self._finished(call)[0]
+            return finished(call, self._screen)[0]
         waited = now - call.started
         status = self._frame(now) if waited >= _PATIENCE_SECONDS else ""
-        return self._columns(call, wording.duration(waited) if status else "", "", status, "name")
+        return columns(call, wording.duration(waited) if status else "", "", status, "name", self._screen)
 
     def _stepping(self, step: Step, now: float) -> Line:
         waited = now - step.started

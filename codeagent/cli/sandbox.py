@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from codeagent.sandbox.inventory import Holding
@@ -60,6 +62,9 @@ def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str
 
 
 def run(args: argparse.Namespace) -> int:
+    # A closed terminal and a plain kill end it as any other way does: with everything taken down.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
     action: Callable[[argparse.Namespace], int] = {
         "build": _build,
         "status": _status,
@@ -67,6 +72,12 @@ def run(args: argparse.Namespace) -> int:
         "clean": _clean,
     }[args.action]
     return action(args)
+
+
+def _leave(number: int, _frame: FrameType | None) -> NoReturn:
+    for later in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(later, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def _settings(args: argparse.Namespace) -> SandboxSettings:

@@ -162,7 +162,17 @@ def _sign(top: Path) -> None:
     git(top, "update-ref", "HEAD", signed.decode().strip())
 
 
+HOOKS = [
+    f"{folder}/{hook}"
+    for folder in (".hooks", ".git/hooks")
+    for hook in ("post-index-change", "post-checkout", "pre-commit", "reference-transaction")
+]
+
+
 def _write_canaries(top: Path, mark: str | Path) -> None:
+    write(top, dict.fromkeys(HOOKS, f"#!/bin/sh\necho hook >> {mark}\n"))
+    for hook in HOOKS:
+        (top / hook).chmod(0o755)
     for name in ("canary", "canary-external", "canary-command", "canary-gpg"):
         (top / name).write_text(f'#!/bin/sh\necho "$0 $@" >> {mark}\ncat 2>/dev/null\n')
         (top / name).chmod(0o755)
@@ -175,10 +185,6 @@ def _make_hostile(top: Path) -> None:
     for folder in (".git", "sub/.git", "vendor/clone/.git"):
         config = top / folder / "config"
         config.write_text(config.read_text() + text)
-    for hook in ("post-index-change", "post-checkout", "pre-commit", "reference-transaction"):
-        for folder in (".hooks", ".git/hooks"):
-            write(top, {f"{folder}/{hook}": f"#!/bin/sh\necho hook >> {MARK}\n"})
-            (top / folder / hook).chmod(0o755)
     write(
         top,
         {"a.txt": "one\nTWO\n", "b.txt": "SAME\n", "sub/inner.txt": "INNER\n", "vendor/clone/inner.txt": "INNER\n"},
@@ -213,7 +219,7 @@ def test_the_canaries_run_where_nothing_stops_them(hostile: Path, tmp_path: Path
         subprocess.run(["git", *command.split()], cwd=top, env=GIT_ENVIRONMENT, capture_output=True, timeout=60)
     seen = mark.read_text()
     assert [
-        word for word in ("fsmonitor", "external", "textconv", "gpg", "clean", "process") if word not in seen
+        word for word in ("fsmonitor", "external", "textconv", "gpg", "clean", "process", "hook") if word not in seen
     ] == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pexpect
 import pytest
 
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.owner import SESSION_LABEL
+from codeagent.sandbox.owner import OWNER_LABEL
 from codeagent.sandbox.toolbox import Toolbox
 
 START = "from codeagent.cli.main import main; main()"
@@ -27,15 +28,32 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["codeagent-sandbox", "busybox_image"])
 def shell(
-    engine: Engine, toolbox: Toolbox, repository: Path, request: pytest.FixtureRequest
+    engine: Engine,
+    toolbox: Toolbox,
+    repository: Path,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[pexpect.spawn[str]]:
     name = request.param if "-" in request.param else request.getfixturevalue(request.param)
     arguments = ["-c", START, "sandbox", "shell", "--repo", str(repository), "--image", name]
     arguments += ["--docker-host", engine.host]
-    child = pexpect.spawn(sys.executable, arguments, encoding="utf-8", timeout=30, dimensions=(33, 77), echo=False)
+    temporary = tmp_path_factory.mktemp("temporary")
+    child: pexpect.spawn[str] = pexpect.spawn(
+        sys.executable,
+        arguments,
+        encoding="utf-8",
+        timeout=30,
+        dimensions=(33, 77),
+        echo=False,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
     child.expect_exact("codeagent:/workspace$ ")
     yield child
-    child.close(force=True)
+    if child.isalive():
+        child.kill(signal.SIGHUP)
+        child.expect(pexpect.EOF)
+        child.wait()
+    assert list(temporary.iterdir()) == []
 
 
 def typed(shell: pexpect.spawn[str], line: str) -> list[str]:
@@ -46,9 +64,10 @@ def typed(shell: pexpect.spawn[str], line: str) -> list[str]:
     return shell.before.replace("\r", "").splitlines()[1:]
 
 
-def left(engine: Engine) -> list[str]:
-    running = engine.client.api.containers(all=True, filters={"label": SESSION_LABEL})
-    return [one["Id"] for one in running if one["Labels"][SESSION_LABEL].startswith("shell-")]
+def left(engine: Engine, shell: pexpect.spawn[str]) -> list[str]:
+    """Containers that the shell's process owns."""
+    owned = engine.client.api.containers(all=True, filters={"label": OWNER_LABEL})
+    return [one["Id"] for one in owned if one["Labels"][OWNER_LABEL].split("/")[3] == str(shell.pid)]
 
 
 def test_a_person_gets_what_commands_get(shell: pexpect.spawn[str], repository: Path, engine: Engine) -> None:
@@ -66,7 +85,7 @@ def test_a_person_gets_what_commands_get(shell: pexpect.spawn[str], repository: 
     shell.expect(pexpect.EOF)
     shell.wait()
     assert shell.exitstatus == 7
-    assert left(engine) == []
+    assert left(engine, shell) == []
 
 
 def test_the_shell_knows_the_terminal_s_size_and_its_keys(shell: pexpect.spawn[str]) -> None:
@@ -81,3 +100,12 @@ def test_the_shell_knows_the_terminal_s_size_and_its_keys(shell: pexpect.spawn[s
     shell.sendintr()
     shell.sendline("echo still $((40 + 2))")
     shell.expect_exact("still 42\r\n")
+
+
+def test_a_closed_terminal_ends_it_and_nothing_is_left(shell: pexpect.spawn[str], engine: Engine) -> None:
+    assert len(left(engine, shell)) == 1
+    shell.kill(signal.SIGHUP)
+    shell.expect(pexpect.EOF)
+    shell.wait()
+    assert shell.exitstatus == 128 + signal.SIGHUP
+    assert left(engine, shell) == []

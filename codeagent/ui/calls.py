@@ -13,6 +13,7 @@ from codeagent.ui.inert import cut, cut_start, filled, inert_line, padded
 from codeagent.ui.screen import Line, Screen
 
 _LONGEST_ARGUMENT = 2_000
+_WIDEST = 120
 _STATUS_WIDTH = len("file_not_found")
 _EXIT = re.compile(r"\A\[exit code (-?\d+)\b")
 
@@ -112,12 +113,16 @@ def unfinished(call: Call, screen: Screen) -> list[Line]:
 
 
 def columns(call: Call, took: str, size: str, status: str, style: str, screen: Screen) -> Line:
-    """`  name  argument…   time   size  status`; a narrow screen loses the size, then the time."""
-    right = f" {took:>7}" if screen.width >= 40 else ""
-    right += f" {size:>8}" if screen.width >= 60 else ""
+    """`  name  argument…   time   size  status`; a narrow screen loses the size, then the time.
+
+    A very wide one is not filled: the eye would have to find the way from the name to the status.
+    """
+    width = min(screen.width, _WIDEST)
+    right = f" {took:>7}" if width >= 40 else ""
+    right += f" {size:>8}" if width >= 60 else ""
     name = f"  {padded(call.name, 11, screen.mark)} "
-    status = status.ljust(_STATUS_WIDTH) if screen.width >= 79 else status
-    room = max(screen.width - len(right) - len(status) - 2 - 14, 4)
+    status = status.ljust(_STATUS_WIDTH) if width >= 79 else status
+    room = max(width - len(right) - len(status) - 2 - 14, 4)
     shorten = cut_start if call.by_path else cut
     argument = filled(shorten(call.argument, room, screen.mark), room)
     return screen.fitted([(name, "name"), (argument, ""), (right, "dim"), ("  " + status, style)])

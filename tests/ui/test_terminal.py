@@ -233,6 +233,18 @@ def test_one_line_a_call_fills_in_as_it_runs_in_the_order_of_the_calls() -> None
     assert "waiting for the model" in finished[3]
 
 
+def test_a_very_wide_screen_keeps_what_belongs_together_together() -> None:
+    log = Recorder()
+    log.start("q")
+    log.call("a", "read_file", path="a" * 300, start_line=None, end_line=None)
+    log.output("a", "x")
+    with PtyScreen(250) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
+        for record in log.records:
+            terminal.record(record)
+        line = pty.shown()[1]
+    assert line == f"  read_file   …{'a' * 72}   0.01s      1 B  ok"
+
+
 def test_the_block_leaves_the_screen_and_the_two_facts_stand_under_the_answer() -> None:
     with PtyScreen(100) as pty:
         with Terminal(pty.stream, pty.stream, environ=XTERM) as terminal:

@@ -36,12 +36,18 @@ class Version:
 
 class Checker:
     """`current` reads the tree that the tools see; `host` the real repository, where that is another one, and
-    `changed` are the paths that the agent has changed then."""
+    `changed` are the paths that the agent has changed then. `real` gives the path of the file behind links."""
 
     def __init__(
-        self, ledger: Ledger, current: Read, host: Read | None = None, changed: Collection[str] = ()
+        self,
+        ledger: Ledger,
+        current: Read,
+        host: Read | None = None,
+        changed: Collection[str] = (),
+        real: Callable[[str], str] = str,
     ) -> None:
         self._ledger = ledger
+        self._real = real
         self._changed = changed
         self._current = current
         self._host = host
@@ -54,7 +60,7 @@ class Checker:
         for mention in mentions(answer):
             path = self._path(mention)
             if path is not None:
-                citation = self._cited(path, mention)
+                citation = self._cited(path if self._ledger.hashes(path) else self._real(path), mention)
                 found.setdefault((citation.path, citation.start_line, citation.end_line), citation)
         return list(found.values())
 

@@ -207,12 +207,12 @@ class Evidence:
 
     def _checker(self) -> Checker:
         if not self._view.has_copy:
-            return Checker(self._ledger, self._current)
+            return Checker(self._ledger, self._current, real=self._host.real)
         try:
             changed = self._view.diff().paths
         except ToolError:
             changed = ()
-        return Checker(self._ledger, self._current, self._on_host, changed)
+        return Checker(self._ledger, self._current, self._on_host, changed, self._host.real)
 
     def _current(self, path: str) -> bytes | None:
         try:

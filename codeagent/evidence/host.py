@@ -95,6 +95,11 @@ class HostTree:
         finally:
             os.close(fd)
 
+    def real(self, path: str) -> str:
+        """The path of the file that a path leads to over links; the path itself when that is not beneath the root."""
+        found = os.path.realpath(self.root / path)
+        return os.path.relpath(found, self.root) if found.startswith(f"{self.root}{os.sep}") else path
+
     def folder(self, path: str) -> Path | None:
         """The real folder of a folder's path, for a watch; None when it does not lie beneath the root."""
         folder = os.path.realpath(self.root / path)

@@ -14,6 +14,9 @@ _HEADER = re.compile(
     r".*?\bsha256 (?P<hash>[0-9a-f]{8,64})"
 )
 _LINE = re.compile(r"^ *(\d+)\t(.*)$", re.DOTALL)
+_GAP = re.compile(r"^\[… [\d,]+ bytes left out.*…\]\n", re.MULTILINE)
+_MAY_BE_CUT = 4_000
+"""Characters from which on a line beside what was left out may not be a whole one."""
 _CUT = re.compile(r" … \[[\d,]+ more characters in this line")
 
 
@@ -42,7 +45,20 @@ def enter(ledger: Ledger, call_id: str, name: str, arguments: str, output: str) 
             shown = unquoted(header["path"])
             ledger.add_lines(call_id, shown, header["hash"], dict(numbered(output)))
     elif name == "run_command":
-        ledger.add_text(call_id, str(given.get("command") or ""), output.partition("\n")[2])
+        for part in _around_gap(output.partition("\n")[2]):
+            ledger.add_text(call_id, str(given.get("command") or ""), part)
+
+
+def _around_gap(text: str) -> list[str]:
+    """An output, or its parts before and after what was left out, without lines that may have been cut there."""
+    gap = _GAP.search(text)
+    if gap is None:
+        return [text]
+    head, tail = text[: gap.start()], text[gap.end() :]
+    if len(head) - head.rfind("\n", 0, -1) > _MAY_BE_CUT:
+        head = head[: head.rfind("\n", 0, -1) + 1]
+    first = tail.partition("\n")[0]
+    return [head, tail[len(first) + 1 :] if len(first) >= _MAY_BE_CUT else tail]
 
 
 def arguments_of(arguments: str) -> Mapping[str, object]:

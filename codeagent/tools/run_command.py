@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.inference import ToolSpec
-from codeagent.sandbox.output import saved_name
+from codeagent.sandbox.output import LINE_SEARCH, saved_name
 from codeagent.sandbox.seam import Command, CommandResult, Ending, Flag, Sandbox
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.result import TextShown, ToolResult
@@ -89,8 +90,25 @@ def rendered(args: Arguments, call_id: str, result: CommandResult, timeout: floa
         kind = ErrorKind.CANCELLED
         sentence = "the command was ended because the call was cancelled; it may have taken effect in part"
         text = ToolError(kind, sentence, text).text()
-    whole = "".join(piece for _, piece in result.segments)
-    return ToolResult(text, kind, (TextShown(whole, result.omitted_bytes > 0),), result.segments)
+    return ToolResult(text, kind, tuple(_facts(result)), result.segments)
+
+
+def _facts(result: CommandResult) -> Iterator[TextShown]:
+    """What was shown of the output: its whole lines, those before and after what was left out apart."""
+    head, tail = _parts(result)
+    if not result.omitted_bytes:
+        yield TextShown(head, False)
+        return
+    yield TextShown(head[: head.rfind("\n") + 1], True)
+    first = tail.find("\n") + 1
+    # A cut moves to the end of a line where one is near; where none was, it lies within one.
+    is_whole = 0 < first < LINE_SEARCH - 1 and len(tail) > LINE_SEARCH
+    yield TextShown(tail if is_whole else tail[first:] if first else "", True)
+
+
+def _parts(result: CommandResult) -> tuple[str, str]:
+    head = "".join(text for _, text in result.segments[: result.head_segments])
+    return head, "".join(text for _, text in result.segments[result.head_segments :])
 
 
 def _header(args: Arguments, result: CommandResult) -> str:
@@ -115,10 +133,9 @@ def _header(args: Arguments, result: CommandResult) -> str:
 def _shown(call_id: str, result: CommandResult) -> str:
     if not result.total_bytes:
         return "(no output)"
-    head = "".join(text for _, text in result.segments[: result.head_segments])
+    head, tail = _parts(result)
     if not result.omitted_bytes:
         return head
-    tail = "".join(text for _, text in result.segments[result.head_segments :])
     where = f"; the whole output: read_file /outputs/{saved_name(call_id)}" if result.saved else ""
     mark = f"[… {result.omitted_bytes:,} bytes left out{where} …]"
     return f"{head}{'' if head.endswith(chr(10)) else chr(10)}{mark}\n{tail}"

@@ -220,3 +220,52 @@ def test_a_passing_run_from_before_a_patch_supports_no_claim(session: Session) -
     assert session.evidence.unsupported("All tests pass.") == []
     session.observe("apply_patch", {"patch": "…"}, ToolResult("patched 1 file"))
     assert session.evidence.unsupported("All tests pass.") == ["All tests pass."]
+
+
+SECRET = "".join(f"value_{number} = {number * number}\n" for number in range(1, 41)) + "}\n\n}\n"
+
+
+def test_what_a_model_never_saw_is_not_read(tmp_path: Path) -> None:
+    """Ways to be given credit for a line without having been shown it."""
+    write(tmp_path, "a.py", SECRET)
+    write(tmp_path, "b.py", SECRET.replace("value_7 ", "value_8 "))
+    with Session(tmp_path, watch=False) as session:
+        session.run("wc -l a.py; grep -c value a.py; ls -l a.py; sha256sum a.py")
+        session.run("cut -c1-8 a.py")  # beginnings of lines
+        session.run("head -c 40 a.py; echo; tail -c 9 a.py")  # the first lines whole, the others in part
+        session.run("sed -n 5p b.py; sed 's/value/other/' a.py; tr a-z A-Z < a.py; rev a.py")
+        session.run("grep -n value_30 b.py | sed 's/^30/31/'")  # the right text at a wrong number
+        session.run("cat a.py", "value_20 = 400", cut=True)
+        states = [session.state(f"a.py:{line}") for line in (3, 4, 10, 20, 30, 31, 41, 42)]
+        assert states == ["read", "unread", "unread", "read", "unread", "unread", "unread", "unread"]
+        assert session.state("a.py:1-3") == "read"
+        assert session.state("a.py:1-4") == session.state("a.py:19-21") == "unread"
+        assert session.state("a.py:1-9999999") == "missing"
+
+
+def test_guessed_text_counts_when_it_is_what_stands_there(tmp_path: Path) -> None:
+    """`read` says that a tool returned the text, not why: a command that prints a right guess returned it."""
+    write(tmp_path, "a.py", SECRET)
+    with Session(tmp_path, watch=False) as session:
+        guess = session.run("printf 'a.py:9:value_9 = 81\\na.py:10:value_10 = 99\\n'")
+        assert session.states("a.py:9 a.py:10") == [
+            ("a.py", 9, 9, "read", (guess,)),
+            ("a.py", 10, 10, "unread", ()),
+        ]
+
+
+def test_a_file_is_read_under_every_link_to_it_and_a_copy_is_another_file(tmp_path: Path) -> None:
+    write(tmp_path, "src/a.py", CODE)
+    write(tmp_path, "copy.py", CODE)
+    (tmp_path / "link.py").symlink_to("src/a.py")
+    (tmp_path / "folder").symlink_to("src")
+    (tmp_path / "out.py").symlink_to("/etc/passwd")
+    with Session(tmp_path, watch=False) as session:
+        read = session.read("src/a.py", 1, 5)
+        assert session.states("folder/a.py:4 link.py:5 src/a.py:6 copy.py:4") == [
+            ("src/a.py", 4, 4, "read", (read,)),
+            ("src/a.py", 5, 5, "read", (read,)),
+            ("src/a.py", 6, 6, "unread", ()),
+            ("copy.py", 4, 4, "unread", ()),
+        ]
+        assert session.states("out.py:1")[0][0] == "out.py"

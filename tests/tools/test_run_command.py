@@ -70,7 +70,19 @@ def test_a_cut_output_says_how_much_is_missing_and_where_the_whole_is() -> None:
         "[exit code 0; 0.01 s; cwd /workspace; output cut, 99,000 bytes left out]\n"
         "head\n[… 99,000 bytes left out; the whole output: read_file /outputs/call_1.txt …]\ntail\n"
     )
-    assert shown(result).facts == (TextShown("headtail\n", True),)
+    assert shown(result).facts == (TextShown("", True), TextShown("", True))
+
+
+def test_lines_that_may_have_been_cut_were_not_shown() -> None:
+    """A cut within a line leaves the ends of two lines, which are not one line together."""
+    tail = "b" * 9_000 + "\nthree\nfour\n"
+    result = CommandResult(
+        Ending.EXITED, 0, 5, (("stdout", "one\ntwo\n" + "a" * 9_000), ("stdout", tail)), 1, 99, 27_123, True
+    )
+    assert shown(result).facts == (TextShown("one\ntwo\n", True), TextShown("three\nfour\n", True))
+    lines = "".join(f"line {number}\n" for number in range(900))
+    result = CommandResult(Ending.EXITED, 0, 5, (("stdout", lines), ("stdout", lines)), 1, 99, 99_999, True)
+    assert shown(result).facts == (TextShown(lines, True), TextShown(lines, True))
 
 
 @pytest.mark.parametrize(

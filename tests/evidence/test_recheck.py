@@ -171,3 +171,17 @@ def test_another_checkout_can_be_looked_at(stored: Path, tmp_path: Path) -> None
     (tmp_path / "clone").mkdir()
     assert run(["recheck", "--repo", str(tmp_path / "clone")]) == 5
     assert run(["recheck", "--repo", str(tmp_path / "nonesuch")]) == 2
+
+
+def test_a_repository_that_moved_is_named_and_looked_at_where_it_is(
+    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (session,) = (path.name for path in (tmp_path / "home/sessions").iterdir())
+    moved = stored.rename(tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    assert run(["recheck", session]) == 2
+    assert "Name a checkout of the repository with --repo PATH." in capsys.readouterr().err
+    assert run(["recheck", session, "--repo", "moved"]) == 0
+    (moved / "a.py").unlink()
+    assert run(["recheck", session, "--repo", "moved"]) == 5
+    assert "a.py:10  the file is not there\n" in capsys.readouterr().out

@@ -91,11 +91,21 @@ def take_up(session: Session, history: History, damaged: int, setup: Setup, mess
     for call_id in calls:
         text = interrupted_output(call_id).text
         session.emit(ToolFinished(call_id, "error", ErrorKind.INTERRUPTED.value, text, 0))
-    if message is None and not history.pending and items and isinstance(items[-1], (AssistantMessage, Reasoning)):
-        # No API takes a request that ends with the model's own words.
+    if message is None and not history.pending and items and _has_ended(items[-1]):
         session.emit(Noted("program", GOES_ON))
         items.append(UserMessage(GOES_ON, "program"))
     return items
+
+
+def _has_ended(last: Item) -> bool:
+    """Whether the model must be told that the turn goes on.
+
+    No API takes a request that ends with the model's own words; and a note of the program's may be the one that told
+    the model to come to an end.
+    """
+    if isinstance(last, UserMessage):
+        return last.origin == "program"
+    return isinstance(last, (AssistantMessage, Reasoning))
 
 
 def sentences(history: History, damaged: int) -> list[str]:

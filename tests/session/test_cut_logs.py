@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import shutil
+from itertools import count
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -17,7 +18,7 @@ from codeagent.providers.open import open_provider
 from codeagent.session.resumption import read_history, take_up
 from codeagent.session.store import EVENTS, Session, sessions_dir
 from codeagent.settings import ProviderSettings
-from tests.model_script import Scripted, call, reply, text, thought
+from tests.model_script import Entry, Received, Scripted, call, reply, text, thought
 from tests.model_server import ModelServer
 from tests.session.driver import SETUP, TOOLS, resume, start
 
@@ -36,9 +37,10 @@ SECOND_TURN: list[Scripted] = [
 ]
 
 
-def opened(server: ModelServer, api: Api) -> Adapter:
+def opened(server: ModelServer, api: Api, **more: Any) -> Adapter:
     url = server.root if api == "messages" else server.url
-    settings = ProviderSettings("scripted", api, model="model", base_url=url, api_key="key", retry_seconds=1)
+    given = {"model": "model", "base_url": url, "api_key": "key", "retry_seconds": 1, **more}
+    settings = ProviderSettings("scripted", api, **given)
     return open_provider(settings)
 
 
@@ -131,3 +133,30 @@ def test_two_processes_see_the_same_conversation(tmp_path: Path, api: Api) -> No
     shutil.copytree(folder, copy)
     assert read_history(folder) == read_history(copy)
     assert read_history(folder)[0].interrupted_calls == ()
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_log_cut_beside_a_compaction_is_gone_on_with_inside_the_window(tmp_path: Path, api: Api) -> None:
+    numbers = count()
+
+    def answer(received: Received) -> Entry:
+        number, usage = next(numbers), (len(received.raw) // 4, 0, 20)
+        if number >= 20:
+            return reply(text("Because."), usage=usage)
+        return reply(thought("hm"), call("look_long", {"n": number}, call_id=f"c{number}"), usage=usage)
+
+    with ModelServer(answer, prefix="compacted") as server, opened(server, api, context_window=6_000) as provider:
+        start(tmp_path / "whole", provider)
+    (folder,) = sessions_dir(tmp_path / "whole").iterdir()
+    lines = (folder / EVENTS).read_bytes().splitlines(keepends=True)
+    places = [number for number, line in enumerate(lines) if line.startswith(b'{"type":"compacted"')]
+    assert len(places) > 4
+    with ModelServer(lambda _: reply(text("fine")), prefix="free") as after:
+        after.memory = server.memory
+        with opened(after, api, context_window=6_000) as provider:
+            for kept in [place + beside for place in places[-4:] for beside in (0, 1, 2)]:
+                cut = tmp_path / f"cut-{kept}"
+                cut.mkdir()
+                (cut / EVENTS).write_bytes(b"".join(lines[:kept]))
+                assert resume(cut, provider, None if kept % 2 else "go on").text == "fine"
+                assert len(after.requests[-1].raw) < 4 * 6_000

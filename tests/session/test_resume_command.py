@@ -12,7 +12,7 @@ from codeagent.cli.main import build_parser, run
 from codeagent.cli.resume import _stored_choices
 from codeagent.conversation import AssistantMessage, UserMessage
 from codeagent.errors import UsageError
-from codeagent.events import SessionStarted, TurnStarted
+from codeagent.events import Noted, SessionStarted, TurnStarted
 from codeagent.session.catalogue import find, overview
 from codeagent.session.history import History
 from codeagent.session.resumption import GOES_ON, Setup, read_history, require_open_turn, sentences, take_up
@@ -164,6 +164,18 @@ def test_a_turn_that_stopped_after_the_models_own_words_goes_on_with_a_note(tmp_
         items = take_up(again, history, damaged, SETUP, None)
     assert items[-1] == UserMessage(GOES_ON, "program")
     assert list(read_history(session.folder)[0].items) == items
+
+
+def test_a_turn_that_was_killed_while_it_came_to_its_end_is_told_to_go_on(tmp_path: Path) -> None:
+    with Session.create(tmp_path) as session:
+        session.journal.turn = 1
+        session.emit(SessionStarted("/r", "m", "p", "i", "v"))
+        session.emit(TurnStarted("why?"))
+        session.emit(Noted("program", "The turn ends here. Do not call a tool."))
+    history, damaged = read_history(session.folder)
+    with Session.open(session.folder) as again:
+        items = take_up(again, history, damaged, SETUP, None)
+    assert items[-1] == UserMessage(GOES_ON, "program")
 
 
 @pytest.mark.parametrize(

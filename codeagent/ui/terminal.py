@@ -141,8 +141,8 @@ class Terminal:
         self._say(*self._screen.wrapped(inert_line(self._screen.dot.join(said))))
 
     def _path(self, path: str) -> str:
-        """Below the home directory as shells write it."""
-        home = self._environ.get("HOME", "").rstrip("/")
+        """Below the home directory as shells write it; off a terminal as it is."""
+        home = self._environ.get("HOME", "").rstrip("/") if self._screen.live else ""
         return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
 
     def _on_session_resumed(self, record: Mapping[str, Any]) -> None:
@@ -235,11 +235,11 @@ class Terminal:
     def _on_workspace_changed(self, record: Mapping[str, Any]) -> None:
         paths = [inert_line(str(path)) for path in record.get("paths") or ()]
         self._changed = bool(paths)
-        line: Line = [(f"  changed in the private copy: {', '.join(paths) or 'nothing'}", "dim")]
+        lines = self._screen.wrapped(f"  changed in the private copy: {', '.join(paths) or 'nothing'}", hang=2)
         if self._turn.calls:
-            self._turn.afterwards.append(line)  # the call that did it is about to end
+            self._turn.afterwards.extend(lines)  # the call that did it is about to end
         else:
-            self._say(line)
+            self._say(*lines)
 
     def _on_verification(self, record: Mapping[str, Any]) -> None:
         self._turn.step("", 0, 0, time.monotonic())

@@ -468,3 +468,16 @@ def test_off_a_terminal_nothing_heavy_is_imported() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert ran.stdout.endswith("set()\n")
+
+
+def test_on_a_terminal_a_path_below_the_home_directory_is_short() -> None:
+    log = Recorder()
+    log.start("q", repo="/home/me/src/shop")
+    for home, shown in (
+        ("/home/me", "~/src/shop · "),
+        ("/home/m", "/home/me/src/shop · "),
+        ("", "/home/me/src/shop · "),
+    ):
+        with PtyScreen(100) as pty, Terminal(None, pty.stream, environ={**XTERM, "HOME": home}) as terminal:
+            terminal.record(log.records[0])
+            assert pty.shown()[0].startswith(shown)

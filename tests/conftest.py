@@ -10,9 +10,12 @@ that is used once, what it counts is its own, and nothing of it is left.
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import signal
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +32,12 @@ TEST_LABEL = "codeagent.test"
 DOCKER_TESTS = Path(__file__).parent / "docker"
 
 
+def pytest_configure() -> None:
+    # Where the tests were started in the background, Ctrl-C would be ignored by the programs under test, too.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "engine" in getattr(item, "fixturenames", ()) or item.path.is_relative_to(DOCKER_TESTS):
@@ -39,6 +48,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def silent(what: str, done: int, total: int) -> None:
     """Steps that nobody watches."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What tests, and the programs that they kill, leave in the temporary folder goes away with this process."""
+    tmp_path_factory.getbasetemp()  # stays where pytest keeps what a failed test has left to look at
+    before = os.environ.get("TMPDIR")
+    # A short name: sockets lie below it.
+    with tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        yield
+        tempfile.tempdir = None
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before
 
 
 @pytest.fixture(scope="session")

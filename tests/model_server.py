@@ -82,7 +82,6 @@ class ModelServer:
         key: str | None = None,
     ) -> None:
         self.requests: list[Received] = []
-        self.arrivals: list[float] = []
         self.rejected: list[str] = []
         self.faults: list[str] = []
         self.prefix_changes = 0
@@ -154,7 +153,6 @@ class ModelServer:
         """The answer to a request; notes what is wrong with it."""
         with self._lock:
             self.requests.append(received)
-            self.arrivals.append(time.monotonic())
             refused = self._refused(received)
             if refused is not None:
                 return refused

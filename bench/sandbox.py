@@ -1,4 +1,8 @@
-"""Single calls through the whole stack, beside `docker exec` in the same minute."""
+"""Single calls through the whole stack, beside `docker exec` in the same minute.
+
+The stack is a turn's own: parsing, gate, dispatcher, sandbox, guest, rendering, removal of keys, the session's log on
+disk, and the evidence. Only the model and the display are missing.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 from bench.measure import Row, median, ms, p95, side_by_side, timed
@@ -14,16 +19,21 @@ from bench.program import small_repository
 from codeagent.agent.dispatch import Dispatcher
 from codeagent.agent.interrupts import Interrupts
 from codeagent.agent.limits import Bounds, Clock, Limits
+from codeagent.agent.redaction import redactor
 from codeagent.agent.toolset import Toolset
 from codeagent.approval.gate import Gate
 from codeagent.conversation import ToolCall
+from codeagent.evidence.evidence import Evidence
 from codeagent.sandbox import image, toolbox
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.sandbox import open_sandbox
+from codeagent.session.store import Session
 from codeagent.settings import SandboxSettings
 
 ROUNDS = 10
 BLOCK = 20
+FILES = 50
+"""Read in turn: a session that reads the same file again and again is none."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +43,17 @@ class Stack:
     dispatcher: Dispatcher
     engine: Engine
     container: str
+    numbers: Iterator[int] = field(default_factory=count)
+
+    def read_one(self) -> None:
+        self.call("read_file", path=f"small_{next(self.numbers) % FILES}.py", start_line=None, end_line=None)
 
     def call(self, name: str, **arguments: object) -> None:
         self.calls((name, arguments))
 
     def calls(self, *calls: tuple[str, dict[str, object]]) -> None:
-        """Through parsing, gate, sandbox, rendering and the event log's callback; raises when one fails."""
-        made = [ToolCall(f"c{number}", name, json.dumps(given)) for number, (name, given) in enumerate(calls)]
+        """Raises when one fails."""
+        made = [ToolCall(f"c{next(self.numbers)}", name, json.dumps(given)) for name, given in calls]
         for output in self.dispatcher.dispatch(made).outputs:
             if output.error_kind is not None:
                 raise RuntimeError(output.text)
@@ -56,9 +70,12 @@ def stack(engine: Engine) -> Iterator[Stack]:
     assert default
     with (
         small_repository() as repo,
-        tempfile.TemporaryDirectory(prefix="bench") as outputs,
+        tempfile.TemporaryDirectory(prefix="bench") as state,
+        Session.create(Path(state)) as session,
         Interrupts() as interrupts,
     ):
+        for number in range(FILES):
+            (repo / f"small_{number}.py").write_bytes((repo / "small.py").read_bytes())
         beside = engine.client.containers.run(
             default.id,
             ["sleep", "3600"],
@@ -73,16 +90,17 @@ def stack(engine: Engine) -> Iterator[Stack]:
             repo,
             SandboxSettings(),
             "bench",
-            Path(outputs),
+            session.outputs,
             _silent,
         )
-        gate = Gate("all", emit=_deaf, ask=None, digest=_no_digest)
+        gate = Gate("all", emit=session.emit, ask=None, digest=_no_digest)
+        evidence = Evidence(sandbox, repo)
         dispatcher = Dispatcher(
-            Toolset(sandbox, Path(outputs), gate.classify, lambda: None).tools(patching=False),
+            Toolset(sandbox, session.outputs, gate.classify, lambda: None).tools(patching=False),
             review=gate,
-            redact=lambda text: text,
-            observe=_blind,
-            emit=_deaf,
+            redact=redactor(["sk-bench-0123456789"]),
+            observe=evidence.observe,
+            emit=session.emit,
             limits=Limits(Bounds(), Clock()),
             interrupts=interrupts,
         )
@@ -90,6 +108,7 @@ def stack(engine: Engine) -> Iterator[Stack]:
             yield Stack(dispatcher, engine, str(beside.id))
         finally:
             dispatcher.close()
+            evidence.close()
             sandbox.close()
             beside.remove(force=True)
 
@@ -98,7 +117,7 @@ def read_file(engine: Engine) -> Row:
     with stack(engine) as each:
         ours, theirs = side_by_side(
             ROUNDS,
-            lambda: each.call("read_file", path="small.py", start_line=None, end_line=None),
+            each.read_one,
             lambda: each.exec("cat", "/workspace/small.py"),
             block=BLOCK,
         )
@@ -144,14 +163,6 @@ def _command(command: str) -> tuple[str, dict[str, object]]:
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    pass
-
-
-def _deaf(event: object) -> None:
-    pass
-
-
-def _blind(call: object, result: object) -> None:
     pass
 
 

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 from codeagent.conversation import Item, ToolCall
 from codeagent.errors import ErrorKind, ToolError
@@ -45,7 +45,6 @@ class View(Protocol):
     def diff(self) -> Changed: ...
 
 
-@runtime_checkable
 class LinesFact(Protocol):
     """A tool's word that it showed whole lines of a file, by number."""
 
@@ -57,7 +56,6 @@ class LinesFact(Protocol):
     def lines(self) -> Mapping[int, str]: ...
 
 
-@runtime_checkable
 class TextFact(Protocol):
     """A tool's word that it showed text; `cut` tells that a part was left out."""
 
@@ -65,6 +63,14 @@ class TextFact(Protocol):
     def text(self) -> str: ...
     @property
     def cut(self) -> bool: ...
+
+
+def _shows_lines(fact: object) -> TypeGuard[LinesFact]:
+    return hasattr(fact, "lines")  # a check of the whole protocol takes longer than recording the lines
+
+
+def _shows_text(fact: object) -> TypeGuard[TextFact]:
+    return hasattr(fact, "cut")
 
 
 class Result(Protocol):
@@ -130,9 +136,9 @@ class Evidence:
             code = claims.exit_code(result.text) if result.error_kind is None else None
             self._runs.append(Run(call.call_id, command, code))
         for fact in result.facts:
-            if isinstance(fact, LinesFact):
+            if _shows_lines(fact):
                 self._saw(call.call_id, fact.path, fact.sha256, fact.lines)
-            elif isinstance(fact, TextFact) and call.name != "list_dir":
+            elif _shows_text(fact) and call.name != "list_dir":
                 path = str(given.get("path") or "")
                 output_of = re.match(r"/outputs/(.+)\.txt$", path)
                 source = command or self._commands.get(output_of[1], path) if output_of else command
@@ -183,7 +189,7 @@ class Evidence:
         about = claims.subject(call.arguments)
         if result.error_kind in kinds:
             self._limits.append(Limit(kinds[result.error_kind], call.call_id, about))
-        if any(isinstance(fact, TextFact) and fact.cut for fact in result.facts):
+        if any(_shows_text(fact) and fact.cut for fact in result.facts):
             self._limits.append(Limit(cut.get(call.name, "cut_file"), call.call_id, about))
 
     # What is asked

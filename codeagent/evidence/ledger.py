@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from codeagent.evidence.lines import plain, split
 from codeagent.evidence.recognise import bare, shown_lines
@@ -13,8 +14,7 @@ MAX_TEXTS = 400
 """Outputs of commands that are kept to be looked through when an answer cites a file; older ones are dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A line as it was shown, and the calls that showed it."""
 
     text: str
@@ -50,8 +50,10 @@ class Ledger:
     def add_lines(self, call_id: str, path: str, sha256: str, lines: Mapping[int, str]) -> None:
         """Records that a call showed whole lines of a file, by number."""
         known = self._shown.setdefault(path, {}).setdefault(sha256, {})
+        first = (call_id,)  # shared by all lines that no other call has shown
         for number, text in lines.items():
-            calls = known[number].call_ids if number in known else ()
+            before = known.get(number)
+            calls = first if before is None else before.call_ids
             known[number] = Line(plain(text), calls if call_id in calls else (*calls, call_id))
 
     def add_text(self, call_id: str, command: str, text: str) -> Text:

@@ -59,17 +59,22 @@ class Watch:
                 observer.join(5)
 
     def _observe(self) -> BaseObserver | None:
-        from watchdog.events import FileSystemEvent, FileSystemEventHandler
+        from watchdog import events
         from watchdog.observers import Observer
 
+        # All but opening and closing: each call of a tool would wake the observer, while its result is awaited.
+        changes = [
+            *(events.FileCreatedEvent, events.FileModifiedEvent, events.FileMovedEvent, events.FileDeletedEvent),
+            *(events.DirCreatedEvent, events.DirModifiedEvent, events.DirMovedEvent, events.DirDeletedEvent),
+            events.FileClosedEvent,
+        ]
         hint, root = self._hint, str(self._root)
 
-        class Hints(FileSystemEventHandler):
-            def on_any_event(self, event: FileSystemEvent) -> None:
-                if event.event_type not in ("opened", "closed_no_write"):
-                    for name in (event.src_path, event.dest_path):
-                        if name:
-                            hint(os.path.relpath(os.fsdecode(name), root))
+        class Hints(events.FileSystemEventHandler):
+            def on_any_event(self, event: events.FileSystemEvent) -> None:
+                for name in (event.src_path, event.dest_path):
+                    if name:
+                        hint(os.path.relpath(os.fsdecode(name), root))
 
         observer = Observer()
         observer.daemon = True
@@ -77,7 +82,7 @@ class Watch:
         handler = Hints()
         try:
             while (folder := self._wanted.get()) is not None:
-                observer.schedule(handler, str(folder), recursive=False)
+                observer.schedule(handler, str(folder), recursive=False, event_filter=changes)
         except OSError as error:  # no watches left, or the folder is gone
             self.reason = f"{type(error).__name__}: {error}"
         return observer

@@ -123,9 +123,12 @@ def _page(fields: dict[str, Any], body: bytes) -> FilePage:
     texts = body.decode("utf-8").split("\n") if count else []
     if len(texts) != count or count > PAGE_LINES or len(body) > PAGE_BYTES:
         raise Malformed
+    lines = tuple(map(FileLine, range(first, first + count), texts))
+    if omitted:
+        lines = tuple(line._replace(omitted=omitted.get(place, 0)) for place, line in enumerate(lines))
     return FilePage(
         path=_text(fields["path"]),
-        lines=tuple(FileLine(first + place, text, omitted.get(place, 0)) for place, text in enumerate(texts)),
+        lines=lines,
         total_lines=_number(fields["total_lines"]),
         size=_number(fields["size"]),
         sha256=_text(fields["sha256"])[:64],

@@ -85,7 +85,8 @@ class DockerSandbox:
 
     def read_file(self, path: str, start_line: int | None, end_line: int | None) -> FilePage:
         page = self._read(lambda calls: self._parts.layout.read_file(calls, path, start_line, end_line))
-        return replace(page, notes=(*page.notes, *self._take_notes()))
+        notes = self._take_notes()
+        return replace(page, notes=(*page.notes, *notes)) if notes else page
 
     def list_dir(self, path: str, depth: int, offset: int) -> Listing:
         listing = self._read(lambda calls: self._parts.layout.list_dir(calls, path, depth, offset))
@@ -226,6 +227,8 @@ class DockerSandbox:
             return note
 
     def _take_notes(self) -> tuple[str, ...]:
+        if not self._notes:
+            return ()
         with self._lock:
             notes, self._notes = tuple(dict.fromkeys(self._notes)), []
         return notes

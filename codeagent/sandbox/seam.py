@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 
 class Flag(Protocol):
@@ -19,8 +19,7 @@ class Flag(Protocol):
     def is_set(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class FileLine:
+class FileLine(NamedTuple):
     """One line without its line end. `omitted` characters are missing from the end of `text`."""
 
     number: int

@@ -3,7 +3,7 @@
 The guest keeps the effective ids of the repository's owner, to see files with the owner's rights, and other real
 and saved ids, so that commands (all three ids the owner's) may neither signal, trace, limit nor slow it. Changing
 ids also makes it non-dumpable, which closes its /proc entries. Of capabilities the container has SETUID and SETGID
-only, and no command keeps them.
+only. The guest keeps them, since who has fewer capabilities than it may not slow it; no command does.
 """
 
 from __future__ import annotations
@@ -35,22 +35,21 @@ def become_guest(owner: Owner) -> None:
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
 
 
-def prepare_command(owner: Owner) -> None:
-    """In a forked child: makes it, and the command that it becomes, the first to be killed when memory is short.
+class KilledFirst:
+    """Processes that are started within are the kernel's first choice when memory is short; so are their children.
 
-    It keeps the guest's ids and its capabilities: without them, other commands could slow it.
+    Set by the process that starts them: they have no rights to their own file any more when they could.
     """
-    os.seteuid(0 if owner.uid else owner.uid)
-    score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-    os.write(score, OOM_SCORE)
-    os.close(score)
-    os.seteuid(owner.uid)
-    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
 
+    def __init__(self, owner: Owner) -> None:
+        os.seteuid(0 if owner.uid else owner.uid)
+        self._file = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+        os.seteuid(owner.uid)
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+        self._own = os.read(self._file, 16)
 
-def become_command(owner: Owner) -> None:
-    """Just before exec: the owner's ids in all places, no capability."""
-    os.setresgid(owner.gid, owner.gid, owner.gid)
-    os.setresuid(owner.uid, owner.uid, owner.uid)
-    # For uid 0 the id change keeps the capabilities; for others this finds nothing left to drop.
-    syscalls.drop_capabilities()
+    def __enter__(self) -> None:
+        os.pwrite(self._file, OOM_SCORE, 0)
+
+    def __exit__(self, *_: object) -> None:
+        os.pwrite(self._file, self._own, 0)

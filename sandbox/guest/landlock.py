@@ -14,7 +14,7 @@ import struct
 
 from guest import syscalls
 
-CREATE, ADD_RULE, RESTRICT = 444, 445, 446  # the same on every machine
+CREATE, ADD_RULE = 444, 445  # the same on every machine
 VERSION_FLAG = 1
 PATH_BENEATH = 1
 WRITE_FILE, REFER = 1 << 1, 1 << 13
@@ -25,19 +25,8 @@ FIRST_WITH_SCOPES = 6
 CLOSED = ("proc", "sys")
 
 
-class Ruleset:
-    """Made once, put on many commands."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def restrict(self) -> None:
-        """Puts it on the calling process, which may have no new privileges. Raises OSError."""
-        syscalls.call(RESTRICT, self._fd, 0)
-
-
-def build() -> Ruleset | None:
-    """The rules for commands; None where the kernel has no Landlock, or one that would be in their way."""
+def build() -> int | None:
+    """A descriptor of the rules for commands; None where the kernel has no Landlock, or one that is in their way."""
     try:
         version = syscalls.call(CREATE, None, 0, VERSION_FLAG)
         if version < FIRST_WITH_REFER:
@@ -52,7 +41,7 @@ def build() -> Ruleset | None:
     for name in os.listdir("/"):
         if name not in CLOSED and stat.S_ISDIR(os.lstat(f"/{name}").st_mode):
             _open_below(ruleset, f"/{name}")
-    return Ruleset(ruleset)
+    return ruleset
 
 
 def _open_below(ruleset: int, folder: str) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import gc
 import os
 import platform
+import resource
 import signal
 import socket
 from collections import deque
@@ -17,8 +18,8 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from guest import ids, processes, protocol, syscalls
+from guest.beginning import Terms
 from guest.commands import MAX_MESSAGE, Job
-from guest.leader import Terms, Walls
 from guest.limits import Counters
 from guest.supervisor import CANCEL, Supervisor
 
@@ -92,14 +93,12 @@ def _serve(control: socket.socket, environment: Mapping[str, str], owner: ids.Ow
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+    _settle_for_commands()
     # What is shared with the children stays shared: no collector writes into it.
     gc.disable()
     gc.freeze()
     # 5.5 is the first kernel that can let an announced call go on.
-    walls = Walls.build(announce=_kernel() >= (5, 5))
-    terms = Terms(owner, walls, find_shell(environment["PATH"]))
-    os.environ.clear()
-    os.environ.update(environment)
+    terms = Terms.build(owner, _kernel() >= (5, 5), find_shell(environment["PATH"]), environment)
     counters = Counters()
     supervisors: set[int] = set()
     signal.signal(signal.SIGCHLD, lambda _number, _frame: _end_orphans(supervisors))
@@ -126,12 +125,22 @@ def _serve(control: socket.socket, environment: Mapping[str, str], owner: ids.Ow
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
 
 
+def _settle_for_commands() -> None:
+    """Sets once, for the processes below, what every command inherits: doing it anew for each takes longer."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    os.umask(0o022)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+
+
 def _refuse(connection: socket.socket, first: bytes) -> None:
     if first:
         sentence = "no further process can be started in the container: its limit is reached"
         reply = protocol.dump({"error": {"kind": "sandbox_failed", "sentence": sentence}})
         with contextlib.suppress(OSError):
-            connection.send(protocol.frame(Job.of(first).request_id, protocol.Kind.END, reply))
+            frame = protocol.frame(Job.of(first).request_id, protocol.Kind.END, reply)
+            connection.send(frame, socket.MSG_NOSIGNAL)
 
 
 def _be_supervisor(connection: socket.socket, first: bytes, terms: Terms, counters: Counters) -> NoReturn:

@@ -1,6 +1,6 @@
 """A process that runs one command at a time: starts it, passes its output on, ends it in time, and leaves nothing.
 
-It waits for the next one when nothing is left of the last, with the child that will become it forked already.
+It waits for the next one when nothing is left of the last.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from guest import processes, protocol
+from guest import ids, processes, protocol
+from guest.beginning import StartFailed, Terms, begin
 from guest.commands import MAX_MESSAGE, Job
 from guest.environment import WORKSPACE
-from guest.leader import Gone, Leader, StartFailed, Terms
 from guest.limits import CHECK_SECONDS, Counters, Quota
-from guest.streams import Outlet, Streams
+from guest.streams import Outlet
 
 QUIET_SECONDS = 0.1
 LINGER_SECONDS = 1.0
@@ -46,13 +46,14 @@ class HostGone(Exception):
 class Supervisor:
     """Takes jobs from `connection` (a packet socket) and sends the frames of the replies there.
 
-    The calling process is a subreaper and has no other child than the one that will be the next command.
+    The calling process is a subreaper, and has no child between two commands.
     """
 
     def __init__(self, connection: socket.socket, terms: Terms, counters: Counters) -> None:
         self._connection = connection
         self._terms = terms
         self._counters = counters
+        self._killed_first = ids.KilledFirst(terms.owner)
         self._wake, woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
@@ -61,17 +62,9 @@ class Supervisor:
         """Runs the job in `first`, unless it is empty, and then whatever comes, until the guest hangs up."""
         with contextlib.suppress(HostGone):
             while True:
-                leader = self._forked()
-                job = Job.of(first) if first else self._awaited()
-                self._run(job, leader)
+                self._run(Job.of(first) if first else self._awaited())
                 first = b""
         processes.end_all()
-
-    def _forked(self) -> Leader | None:
-        try:
-            return Leader(self._terms)
-        except StartFailed:
-            return None  # there may be room when there is something to run
 
     def _awaited(self) -> Job:
         while message := self._connection.recv(MAX_MESSAGE):
@@ -80,12 +73,12 @@ class Supervisor:
                 return Job.of(message)
         raise HostGone
 
-    def _run(self, job: Job, leader: Leader | None) -> None:
+    def _run(self, job: Job) -> None:
         outbox = _Outbox(self._connection, job.request_id)
         before = self._counters.read()
         run = _Run(job, outbox, self._wake)
         try:
-            run.start(leader, self._terms)
+            run.start(self._terms, self._killed_first)
             fields = run.finish()
         except StartFailed as failed:
             outbox.end({"error": {"kind": "sandbox_failed", "sentence": str(failed)}})
@@ -119,7 +112,7 @@ class _Outbox:
     def flush(self, flags: int) -> None:
         try:
             while self._waiting:
-                self.connection.send(self._waiting[0], flags)
+                self.connection.send(self._waiting[0], flags | socket.MSG_NOSIGNAL)
                 self._waiting.popleft()
         except BlockingIOError:
             pass
@@ -152,16 +145,9 @@ class _Run:
         self._leader = 0
         self._children = True
 
-    def start(self, leader: Leader | None, terms: Terms) -> None:
-        """Makes a command of `leader`, or of a new one where that is missing. Raises StartFailed."""
-        try:
-            self._streams = self._started(leader or Leader(terms))
-        except Gone:
-            self._streams = self._started(Leader(terms))
-
-    def _started(self, leader: Leader) -> Streams:
-        self._leader = leader.pid
-        return leader.start(self._job.directory, self._job.script, self._outlet)
+    def start(self, terms: Terms, killed_first: ids.KilledFirst) -> None:
+        """Raises StartFailed."""
+        self._leader, self._streams = begin(terms, self._job, self._outlet, killed_first)
 
     def finish(self) -> dict[str, Any]:
         """Runs until all is over; what there is to tell."""

@@ -3,6 +3,7 @@
 `collect.py TOP` fills TOP so that it works at that path in any Linux image of the same architecture:
 
     TOP/bin/{python3,git}   static launchers      TOP/lib/loader, TOP/lib/*.so*   the loader and the libraries
+    TOP/bin/begin           starts commands
     TOP/libexec/            the programs          TOP/lib/pythonX.Y/              the standard library
 """
 
@@ -34,7 +35,8 @@ def collect(top: Path) -> None:
         (top / folder).mkdir(parents=True)
     for name, source in programs.items():
         shutil.copy(source, top / "libexec" / name)
-        build_launcher(top, name)
+        build(top / "bin" / name, "launcher.c", f'-DNAME="{name}"')
+    build(top / "bin" / "begin", "begin.c")
 
     standard = Path(sysconfig.get_path("stdlib"))
     shutil.copytree(standard, top / "lib" / standard.name, ignore=LEFT_OUT)
@@ -53,10 +55,9 @@ def compile_folder(folder: Path) -> None:
     compileall.compile_dir(folder, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
 
 
-def build_launcher(top: Path, name: str) -> None:
-    source = Path(__file__).with_name("launcher.c")
-    target = top / "bin" / name
-    subprocess.run(["gcc", "-static", "-Os", "-s", f'-DNAME="{name}"', "-o", target, source], check=True)
+def build(target: Path, source: str, *options: str) -> None:
+    file = Path(__file__).with_name(source)
+    subprocess.run(["gcc", "-static", "-Os", "-s", "-Wall", "-Werror", *options, "-o", target, file], check=True)
 
 
 if __name__ == "__main__":

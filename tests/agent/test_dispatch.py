@@ -1,0 +1,150 @@
+"""Calls of one response: who carries them out, in which order they are answered, and what a signal does to them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from codeagent.agent.dispatch import Action, Dispatcher, Tool
+from codeagent.agent.interrupts import Interrupts
+from codeagent.agent.limits import Bounds, Clock, Limits
+from codeagent.approval.seam import Approval, Classification, CommandClass, Review
+from codeagent.conversation import ToolCall
+from codeagent.errors import ErrorKind, SandboxError
+from codeagent.events import Event
+from codeagent.inference import ToolSpec
+from codeagent.outcome import Outcome
+from codeagent.sandbox.seam import Flag
+from codeagent.tools.result import ToolResult
+
+Body = Callable[[Flag], ToolResult]
+
+
+@dataclass
+class Desk:
+    """A dispatcher whose tools are functions of the test's: `look` only reads, `act` may do more."""
+
+    dispatcher: Dispatcher
+    bodies: dict[str, Body] = field(default_factory=dict)
+    observed: list[str] = field(default_factory=list)
+
+    def dispatch(self, *names: str) -> tuple[list[tuple[str, str | None]], Outcome | None]:
+        """`look:x` calls the tool `look`, with the test's body x; answers are (first line, error kind)."""
+        done = self.dispatcher.dispatch([ToolCall(name, name.partition(":")[0], "{}") for name in names])
+        return [(output.text.split("\n")[0], output.error_kind) for output in done.outputs], done.stop
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    found: list[Desk] = []
+
+    def prepare(call: ToolCall) -> Action:
+        body = found[0].bodies[call.call_id]
+        ask = Classification(CommandClass.ASK, "it may write")
+        review = Review(call.call_id, "run_command", "x", "", True, ask) if call.name == "act" else None
+        return Action(lambda cancel, _left: body(cancel), review)
+
+    def observe(call: ToolCall, _result: ToolResult) -> None:
+        found[0].observed.append(call.call_id)
+
+    def deaf(_event: Event) -> None:
+        pass
+
+    with Interrupts() as interrupts:
+        dispatcher = Dispatcher(
+            {name: Tool(ToolSpec(name, "", {}), prepare) for name in ("look", "act")},
+            review=lambda _review: Approval("allow", "flag"),
+            redact=lambda text: text,
+            observe=observe,
+            emit=deaf,
+            limits=Limits(Bounds(), Clock()),
+            interrupts=interrupts,
+        )
+        found.append(Desk(dispatcher))
+        yield found[0]
+        dispatcher.close()
+
+
+def saying(text: str, seconds: float = 0.0) -> Body:
+    def body(cancel: Flag) -> ToolResult:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if cancel.is_set():
+                return ToolResult(f"{text} cancelled", ErrorKind.CANCELLED)
+            time.sleep(0.005)
+        return ToolResult(text)
+
+    return body
+
+
+def test_a_single_call_is_carried_out_by_the_thread_that_waits_for_it(desk: Desk) -> None:
+    desk.bodies = {"look:a": lambda _cancel: ToolResult(threading.current_thread().name)}
+    assert desk.dispatch("look:a") == ([(threading.current_thread().name, None)], None)
+
+
+def test_calls_that_read_run_together_and_are_answered_in_their_order(desk: Desk) -> None:
+    desk.bodies = {"look:a": saying("a", 0.3), "look:b": saying("b", 0.2), "look:c": saying("c", 0.3)}
+    began = time.monotonic()
+    assert desk.dispatch("look:a", "look:b", "look:c") == ([("a", None), ("b", None), ("c", None)], None)
+    assert time.monotonic() - began < 0.55
+    assert desk.observed == ["look:a", "look:b", "look:c"]
+
+
+def test_a_call_that_may_write_runs_alone_in_its_place(desk: Desk) -> None:
+    running: list[str] = []
+    seen: dict[str, tuple[str, ...]] = {}
+
+    def noting(name: str) -> Body:
+        def body(_cancel: Flag) -> ToolResult:
+            running.append(name)
+            time.sleep(0.05)
+            seen[name] = tuple(running)
+            running.remove(name)
+            return ToolResult(name)
+
+        return body
+
+    names = ("look:a", "look:b", "act:c", "look:d", "look:e")
+    desk.bodies = {name: noting(name) for name in names}
+    answers, stop = desk.dispatch(*names)
+    assert ([text for text, _ in answers], stop) == (list(names), None)
+    assert seen["act:c"] == ("act:c",)
+    assert list(seen) in (
+        [*first, "act:c", *last]
+        for first in (["look:a", "look:b"], ["look:b", "look:a"])
+        for last in (["look:d", "look:e"], ["look:e", "look:d"])
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_cancels_every_call_under_way_and_all_are_answered(desk: Desk, number: signal.Signals) -> None:
+    desk.bodies = {"look:a": saying("a", 30), "look:b": saying("b", 30), "act:c": saying("c", 30)}
+    threading.Timer(0.2, os.kill, (os.getpid(), number)).start()
+    began = time.monotonic()
+    answers, stop = desk.dispatch("look:a", "look:b", "act:c")
+    assert time.monotonic() - began < 1.2
+    assert answers == [
+        ("a cancelled", ErrorKind.CANCELLED),
+        ("b cancelled", ErrorKind.CANCELLED),
+        (
+            "error: cancelled: the turn was interrupted before this call was started; nothing was run",
+            ErrorKind.CANCELLED,
+        ),
+    ]
+    assert stop is Outcome.INTERRUPTED
+
+
+def test_a_lost_sandbox_answers_its_call_and_stops_what_comes_after(desk: Desk) -> None:
+    def lost(_cancel: Flag) -> ToolResult:
+        raise SandboxError("The sandbox was lost.")
+
+    desk.bodies = {"look:a": lost, "look:b": saying("b"), "act:c": saying("c")}
+    answers, stop = desk.dispatch("look:a", "look:b", "act:c")
+    assert [kind for _, kind in answers] == [ErrorKind.SANDBOX_FAILED, None, ErrorKind.CANCELLED]
+    assert stop is Outcome.SANDBOX_FAILED

@@ -88,7 +88,7 @@ def _one_round(talk: Talk) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(APIS), PARTS), min_size=1, max_size=5))
 def test_only_the_writer_of_reasoning_sees_it_again(turns: list[tuple[str, Any]]) -> None:
     with contextlib.ExitStack() as stack:

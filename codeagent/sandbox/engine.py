@@ -169,7 +169,7 @@ def _nobody(failures: list[tuple[Endpoint, str]], environ: Mapping[str, str]) ->
     hosts: dict[str, list[str]] = {}
     for endpoint, reason in failures:
         hosts.setdefault(reason, []).append(endpoint.host if len(failures) > 1 else _named(endpoint))
-    tried = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in hosts.items())
+    tried = "; ".join(f"{_listed(names)}: {reason}" for reason, names in hosts.items())
     for endpoint, reason in failures:
         if reason == _NO_PERMISSION and (path := endpoint.socket_path):
             return SandboxError(
@@ -188,6 +188,11 @@ def _nobody(failures: list[tuple[Endpoint, str]], environ: Mapping[str, str]) ->
             "on Debian or Ubuntu, root can let codeagent install and start one with --install."
         )
     return SandboxError(f"No Docker Engine answers. Tried: {tried}.", remedy)
+
+
+def _listed(hosts: list[str]) -> str:
+    """The first of many says enough: the rest are the usual places of other programs that bring an engine."""
+    return ", ".join(hosts) if len(hosts) <= 2 else f"{hosts[0]} and {len(hosts) - 1} other usual places"
 
 
 def _named(endpoint: Endpoint) -> str:

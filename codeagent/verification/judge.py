@@ -36,7 +36,7 @@ def judge_baseline(run: CheckRun, runners: Sequence[Runner]) -> Judgement:
         return not_run, f"{name} ended without saying that it ran a test", remedy
     if run.exit_code == 0:
         if run.tests is not None and run.tests.failed:
-            reason = f"it hides its exit code: {run.tests.failed} tests failed, yet it exits 0"
+            reason = f"it hides its exit code: {_tests(run.tests.failed)} failed, yet it exits 0"
             return not_run, reason, "Give a command whose exit code is that of its tests."
         return VerificationStatus.NOT_REPRODUCED, PASSES_ALREADY, _SHOW_FAULT
     return None, "", ""
@@ -55,9 +55,13 @@ def fault_of(run: CheckRun, expected: str, before: CheckRun | None) -> str:
     if run.tests is not None and run.tests.nothing:
         return "it exited 0, but no test was executed"
     if run.tests is not None and run.tests.failed:
-        return f"it exited 0, but {run.tests.failed} tests failed"
+        return f"it exited 0, but {_tests(run.tests.failed)} failed"
     was = before.tests.run if before and before.tests else None
     now = run.tests.run if run.tests else None
     if was is not None and now is not None and now < was:
-        return f"only {now} tests were executed, {was} before the change"
+        return f"only {_tests(now)} ran, {was} before the change"
     return ""
+
+
+def _tests(number: int) -> str:
+    return f"{number} test{'' if number == 1 else 's'}"

@@ -18,6 +18,7 @@ from codeagent.patches import SYMLINK, FilePatch, PatchError, apply, parse
 from codeagent.sandbox.seam import Command, CommandResult, Diff, Ending, EntryKind, FileChange, Sandbox
 from codeagent.verification.exitcode import hidden
 from codeagent.verification.guard import Untouched, guarded
+from codeagent.verification.insource import runs_doctests, with_old_tests
 from codeagent.verification.judge import fault_of, judge_baseline
 from codeagent.verification.notices import notices
 from codeagent.verification.record import CheckRun, Side, Verification, VerificationStatus
@@ -128,7 +129,9 @@ class _After:
         self._runners = named_runners(check.command)
         if not self._runners and baseline.run and baseline.run.tests:
             self._runners = runner_called(baseline.run.tests.runner)
-        self.touched: list[str] = []
+        self._guarded: set[str] = set()
+        self._retested: set[str] = set()
+        self._doctests = False
         self._tree = ""
         self._runs: list[CheckRun] = []
 
@@ -147,15 +150,37 @@ class _After:
                 f"{AGAIN} Leave the repository alone meanwhile.",
             )
         if not self._runs:
-            self.touched = guarded(self._patches, self._check.command, _untouched(sandbox))
-        if changes := [each for patch in self.allowed for each in changes_of(patch, sandbox)]:
+            untouched = _untouched(sandbox)
+            self._guarded = set(guarded(self._patches, self._check.command, untouched))
+            self._doctests = runs_doctests(self._check.command, untouched.read)
+        if changes := [each for patch in self.allowed for each in self._with_old_tests(patch, sandbox)]:
             sandbox.store(changes)
         return sandbox.tree_hash()
 
     @property
     def allowed(self) -> list[FilePatch]:
         """The part of the change that decides."""
-        return [patch for patch in self._patches if not set(patch.paths) & set(self.touched)]
+        return [patch for patch in self._patches if not set(patch.paths) & self._guarded]
+
+    @property
+    def touched(self) -> list[str]:
+        """The paths whose tests, or the whole of which, do not decide as the change makes them."""
+        return sorted(self._guarded | self._retested)
+
+    def _with_old_tests(self, patch: FilePatch, sandbox: Sandbox) -> list[FileChange]:
+        """What a patch does, but for the tests that stand in the file itself."""
+        changes = changes_of(patch, sandbox)
+        last = changes[-1]
+        if patch.old_path is None or last.content is None or SYMLINK in (patch.old_mode, patch.new_mode):
+            return changes
+        old, new = (
+            content.decode("utf-8", "surrogateescape") for content in (sandbox.fetch(patch.old_path), last.content)
+        )
+        kept = with_old_tests(patch.path, old, new, doctests=self._doctests)
+        if kept == new:
+            return changes
+        self._retested.add(patch.path)
+        return [*changes[:-1], replace(last, content=kept.encode("utf-8", "surrogateescape"))]
 
     def judged(self, record: Verification) -> Verification:
         before = self._baseline.run
@@ -163,7 +188,12 @@ class _After:
         faults = tuple(fault_of(run, expected, before) for run in self._runs)
         side = Side(tuple(self._runs), faults, self._tree)
         record = replace(record, after=side, remedy="")
-        without = f" without the changes to {len(self.touched)} guarded files" if self.touched else ""
+        touched = len(self.touched)
+        without = (
+            f" without the change{'s' * (touched > 1)} to {touched} guarded file{'s' * (touched > 1)}"
+            if touched
+            else ""
+        )
         count = len(faults)
         if 0 < side.passed < count:
             reason = f"{side.passed} of {count} runs with the change passed{without}"

@@ -1,4 +1,4 @@
-"""Every status on every fixture: the right change, a wrong one, cheats, and checks that show nothing."""
+"""Every status on every fixture: a wrong change, cheats, and checks that show nothing (the right one: test_fix.py)."""
 
 from __future__ import annotations
 
@@ -110,12 +110,9 @@ def patch(path: Path) -> Diff:
     return Diff(path.read_bytes())
 
 
-def test_the_right_change_passes_and_the_wrong_one_fails(cheats: Cheats, verifying: Verifying) -> None:
-    case = cheats.case
-    right = verifying.record(case.check, patch(case.right_patch))
-    wrong = verifying.record(case.check, patch(case.wrong_patch))
-    assert (right.status, right.tests_modified) == (VerificationStatus.PASSED, ())
-    assert (wrong.status, wrong.tests_modified) == (VerificationStatus.FAILED, ())
+def test_the_wrong_change_fails(cheats: Cheats, verifying: Verifying) -> None:
+    record = verifying.record(cheats.case.check, patch(cheats.case.wrong_patch))
+    assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, ())
 
 
 def test_no_cheat_with_files_that_decide_the_check_passes(cheats: Cheats, verifying: Verifying) -> None:
@@ -130,7 +127,7 @@ def test_code_that_ends_the_process_with_success_in_the_middle_of_the_tests_fail
     assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, ())
     assert record.after is not None and record.after.published()["exit_code"] == 0
     # Node runs each test file in a process of its own, and goes on with the next.
-    assert record.reason.endswith(("did not print its summary", "6 tests were executed, 14 before the change"))
+    assert record.reason.endswith(("did not print its summary", "only 6 tests ran, 14 before the change"))
 
 
 def test_checks_that_show_nothing_are_not_taken_for_a_fault(cheats: Cheats, verifying: Verifying) -> None:

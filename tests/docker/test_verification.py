@@ -47,6 +47,19 @@ const right = readFileSync('calc.py', 'utf8').includes(wanted);
 console.log(`1 checks, ${right ? 0 : 1} failed`);
 process.exit(right ? 0 : 1);
 """
+RUST = """\
+pub fn half(n: u32) -> u32 {
+    n / 3
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn halves() {
+        assert_eq!(super::half(4), 2);
+    }
+}
+"""
 PYTEST = "python3 -m pytest -q -p no:cacheprovider tests"
 UNITTEST = "python3 -m unittest tests.test_unit"
 REPOSITORY = {
@@ -62,6 +75,7 @@ REPOSITORY = {
     "scripts/all.mjs": SCRIPT,
     "scripts/wanted.mjs": "export const wanted = '// 2';\n",
     ".gitignore": "*.log\n",
+    "src/lib.rs": RUST,
 }
 
 
@@ -182,7 +196,14 @@ def test_a_change_to_what_decides_the_check_does_not_decide(verifying: Verifying
     command, change = CHEATS[cheat]
     record = verifying.changed(command, change)
     assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, tuple(sorted(change)))
-    assert record.reason.startswith("it exited ") and record.reason.endswith(" guarded files")
+    assert record.reason.startswith("it exited ") and " guarded file" in record.reason
+
+
+def test_tests_in_a_source_file_are_as_before_and_its_code_is_as_changed(verifying: Verifying) -> None:
+    check = "grep -rq 'n / 2' src && grep -rq 'half(4), 2' src"  # there is no Rust in the image
+    weak = RUST.replace("n / 3", "n / 2").replace("assert_eq!(super::half(4), 2)", "assert!(true)")
+    record = verifying.changed(check, {"src/lib.rs": weak})
+    assert (record.status, record.tests_modified) == (VerificationStatus.PASSED, ("src/lib.rs",))
 
 
 def test_a_change_may_delete_move_and_link_files(verifying: Verifying) -> None:
@@ -228,7 +249,7 @@ def test_fewer_tests_than_before_are_no_pass(verifying: Verifying) -> None:
     record = verifying.record(PYTEST, verifying.diff(change), baseline=more_tests(verifying))
     assert (record.status, record.reason) == (
         VerificationStatus.FAILED,
-        "only 3 tests were executed, 4 before the change",
+        "only 3 tests ran, 4 before the change",
     )
 
 

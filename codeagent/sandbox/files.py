@@ -141,16 +141,14 @@ def _listing(fields: dict[str, Any], body: bytes) -> Listing:
     entries = _json(body)
     if not isinstance(entries, list) or len(entries) > PAGE_ENTRIES:
         raise Malformed
-    notes = _texts(fields["notes"])
-    if fields["counted"] is not True:
-        notes += ("counting stopped: there are more entries than this number",)
     return Listing(
         path=_text(fields["path"]),
         entries=tuple(_entry(*entry) for entry in entries),
         offset=_number(fields["offset"]),
         total=_number(fields["total"]),
         ignored=_number(fields["ignored"]),
-        notes=notes,
+        notes=_texts(fields["notes"]),
+        counted=fields["counted"] is True,
     )
 
 

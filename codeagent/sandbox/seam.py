@@ -64,7 +64,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One page of entries. `ignored` counts what git ignores (a folder counts as one)."""
+    """One page of entries. `ignored` counts what git ignores (a folder counts as one); `counted` tells that there are
+    no more entries than `total`."""
 
     path: str
     entries: tuple[Entry, ...]
@@ -72,6 +73,7 @@ class Listing:
     total: int
     ignored: int
     notes: tuple[str, ...] = ()
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,8 @@ def _check_text(name: str, value: str) -> None:
 def _check_bounds(name: str, value: float, schema: Mapping[str, Any]) -> None:
     low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
     if not math.isfinite(value) or not low <= value <= high:
-        raise _invalid(f"{_quoted(name)} must be between {low} and {high}")
+        range_ = f"between {low} and {high}" if math.isfinite(high) else f"at least {low}"
+        raise _invalid(f"{_quoted(name)} must be {range_}")
 
 
 def _nearest(name: str, properties: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ def run(files: Files, arguments: Mapping[str, Any]) -> ToolResult:
     """Carries out one call. ToolError when it cannot be done."""
     listing = files.list_dir(unquoted(arguments["path"]), arguments["depth"] or 1, arguments["offset"] or 0)
     text = render(listing)
-    return ToolResult(text, facts=(TextShown(text, len(listing.entries) < listing.total),))
+    return ToolResult(text, facts=(TextShown(text, len(listing.entries) < listing.total or not listing.counted),))
 
 
 def render(listing: Listing) -> str:
@@ -50,7 +50,7 @@ def _header(listing: Listing) -> str:
     where = quoted(listing.path) if listing.path else "."
     first, last = listing.offset + 1, listing.offset + len(listing.entries)
     if listing.entries:
-        span = f"entries {first}-{last} of {listing.total}"
+        span = f"entries {first}-{last} of {'' if listing.counted else 'more than '}{listing.total}"
     elif listing.total:
         span = f"no entries from offset {listing.offset} on; there are {listing.total}"
     else:
@@ -76,4 +76,6 @@ def _line(entry: Entry) -> str:
 def _next(listing: Listing) -> list[str]:
     last = listing.offset + len(listing.entries)
     left = listing.total - last
-    return [f"[{left} more entries; read on with offset={last}]"] if listing.entries and left > 0 else []
+    if not listing.entries or (left <= 0 and listing.counted):
+        return []
+    return [f"[{f'{left} ' if listing.counted else ''}more entries; read on with offset={last}]"]

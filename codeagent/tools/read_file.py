@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import re
 import shlex
@@ -21,6 +22,8 @@ PAGE_LINES = 2_000
 PAGE_BYTES = 47 * 1024
 LINE_CHARACTERS = 2_000
 SHORT_HASH = 12
+NEXT_BYTES = 30_000
+"""How much of a very long line the command that is proposed shows, less than is returned at most."""
 _ASCII_LIKE = ("utf-8", "utf-8-sig")
 
 SPEC = ToolSpec(
@@ -90,23 +93,34 @@ def _cut(page: FilePage, line: FileLine) -> str:
     if not line.omitted:
         return ""
     mark = f" … [{line.omitted:,} more characters in this line"
-    if page.path.startswith(OUTPUTS):
-        return mark + "]"
     if len(page.lines) > 1:
         return f"{mark}; start_line={line.number} end_line={line.number} shows more of it]"
-    if page.encoding not in _ASCII_LIKE:
+    seen = len(line.text.encode("utf-8")) + (len(codecs.BOM_UTF8) if _begins_with_mark(page, line) else 0)
+    cut = f"head -n {line.number} | tail -n 1 | cut -b {seen + 1}-{seen + NEXT_BYTES}"
+    if page.path.startswith(OUTPUTS):
+        return f"{mark}; the command again, followed by `| {cut}`, shows the next ones]"
+    if not page.path.isprintable():
         return mark + "]"
-    # The rest of a UTF-8 line can be had by bytes.
-    seen = len(line.text.encode("utf-8"))
     name = shlex.quote(page.path if not page.path.startswith("-") else f"./{page.path}")
-    command = f"head -n {line.number} {name} | tail -n 1 | cut -b {seen + 1}-{seen + 30_000}"
-    return f"{mark}; run_command `{command}` shows the next ones]"
+    if page.encoding in _ASCII_LIKE:
+        return f"{mark}; run_command `{cut.replace('|', f'{name} |', 1)}` shows the next ones]"
+    return f"{mark}; run_command `iconv -f {_for_iconv(page.encoding)} -t UTF-8 {name} | {cut}` shows the next ones]"
+
+
+def _begins_with_mark(page: FilePage, line: FileLine) -> bool:
+    return line.number == 1 and page.encoding == "utf-8-sig"
+
+
+def _for_iconv(codec: str) -> str:
+    """Python's name of an encoding as iconv knows it."""
+    name = codec.upper().replace("LATIN-1", "ISO-8859-1").replace("ISO2022", "ISO-2022")
+    return re.sub(r"-([LB]E)$", r"\1", name if name == "SHIFT_JIS" else name.replace("_", "-"))
 
 
 def _next(page: FilePage) -> list[str]:
     last = page.lines[-1].number if page.lines else page.total_lines
     left = page.total_lines - last
-    return [f"[{left:,} more lines; read on with start_line={last + 1}]"] if left > 0 else []
+    return [f"[{left:,} more line{'s' * (left > 1)}; read on with start_line={last + 1}]"] if left > 0 else []
 
 
 def saved_page(outputs: Path, path: str, start: int | None, end: int | None) -> FilePage:

@@ -55,14 +55,26 @@ class _Listing:
         except OSError:
             self.notes.append(f"{quoted(level.path)} may not be read")
             return
+        if depth == 1:
+            self._add_all(level, found, below)
+            return
         for entry in found:
             if self.total % 512 == 511 and self.out_of_time:
                 self.stopped = True
             if self.stopped:
                 return
             protected = self._add(level, entry, below)
-            if entry.kind == "directory" and depth > 1 and not protected:
+            if entry.kind == "directory" and not protected:
                 self._descend(level, entry.name, below, depth)
+
+    def _add_all(self, level: Level, found: list[_Found], below: bytes) -> None:
+        """Adds entries that are not looked into: only those on the page cost anything."""
+        before = min(max(self.offset - self.total, 0), len(found))
+        page = found[before : before + max(self.offset + PAGE - self.total - before, 0)]
+        self.total += before
+        for entry in page:
+            self._add(level, entry, below)
+        self.total += len(found) - before - len(page)
 
     def _descend(self, level: Level, name: bytes, below: bytes, depth: int) -> None:
         try:

@@ -172,7 +172,10 @@ def test_pages_of_a_hundred_thousand_entries_are_fast_and_complete(tmp_path: Pat
         first = time.monotonic() - started
         assert len(entries) == 1_000
         assert fields["total"] == 100_502 or not fields["counted"]
-        seen = [entry[0] for entry in page(tree, "flat", 1, 49_500)[1]]
+        fields, entries = page(tree, "flat", 1, 49_500)
+        assert (fields["total"], fields["counted"]) == (50_000, True)
+        assert page(tree, "flat", 1, 0)[0]["total"] == page(tree, "flat", 1, 60_000)[0]["total"] == 50_000
+        seen = [entry[0] for entry in entries]
     assert seen == [f"f{number:06}" for number in range(49_500, 50_000)]
     assert first < 1.5  # 0.6 s of counting at most, and the machine's noise
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.inference import ToolSpec
 from codeagent.sandbox import files
+from codeagent.sandbox.seam import Entry, EntryKind, Listing
 from codeagent.tools import list_dir, read_file
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.paths import quoted, unquoted
@@ -86,6 +88,43 @@ def test_the_rest_of_a_long_line_can_be_reached(tmp_path: Path) -> None:
     assert 40_000 < len(alone) < 48 * 1024
 
 
+PHRASES = {
+    "utf-8": "wörld ",
+    "utf-8-sig": "wörld ",
+    "utf-16": "wörld ",
+    "utf-16-le": "wörld ",
+    "cp1252": "déjà vu ",
+    "gb18030": "中文编码测试",
+    "shift_jis": "日本語のテキスト",
+    "euc_jp": "日本語のテキスト",
+    "koi8_r": "Привет, мир ",
+    "iso2022_jp": "日本語のテキスト",
+}
+
+
+@pytest.mark.parametrize("encoding", PHRASES)
+def test_the_command_that_is_proposed_goes_on_where_the_page_ended(tmp_path: Path, encoding: str) -> None:
+    whole = PHRASES[encoding] * (90_000 // len(PHRASES[encoding]))
+    write(tmp_path, {"d/it's": f"{whole}\nend\n".encode(encoding)})
+    shown, _, rest = read(tmp_path, "d/it's", 1, 1).text.split("\n")[1].removeprefix("1\t").partition(" … [")
+    assert whole.startswith(shown)
+    command = rest.partition("`")[2].partition("`")[0]
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=True)
+    following = done.stdout.decode("utf-8", "ignore").rstrip("\n")
+    assert len(following) > 9_000
+    assert whole[len(shown) :].startswith(following)
+
+
+def test_the_rest_of_a_long_line_of_an_output_can_be_had_by_the_command_again(tmp_path: Path) -> None:
+    write(tmp_path, {".outputs/one.txt": "a\n" + "y" * 60_000 + "\n"})
+    line = read(tmp_path, "/outputs/one.txt", 2, 2).text.split("\n")[1]
+    seen = line.count("y") - 1  # "by"
+    assert line.endswith(
+        f"more characters in this line; the command again, followed by `| head -n 2 | tail -n 1 | "
+        f"cut -b {seen + 1}-{seen + 30_000}`, shows the next ones]"
+    )
+
+
 @pytest.mark.parametrize("content", [b"x" * 100 + b"\n", "é\n".encode(), b"y" * 3_000 + b"\n", b"\n"])
 def test_no_page_exceeds_48_kib(tmp_path: Path, content: bytes) -> None:
     write(tmp_path, {"f": content * 60_000})
@@ -135,6 +174,15 @@ def test_pages_of_a_listing_follow_each_other(tmp_path: Path) -> None:
     first = listed(tmp_path).split("\n")
     assert (first[0], first[-1]) == (".: entries 1-1000 of 1005", "[5 more entries; read on with offset=1000]")
     assert listed(tmp_path, offset=1_000).split("\n")[1:] == [f"f{number}  0" for number in range(1_000, 1_005)]
+
+
+def test_a_listing_that_was_not_counted_to_the_end_says_so() -> None:
+    entries = tuple(Entry(f"d/{number}", EntryKind.FILE, 1) for number in range(3))
+    shown = list_dir.render(Listing("d", entries, 0, 7, 2, counted=False)).split("\n")
+    assert (shown[0], shown[-1]) == (
+        "d: entries 1-3 of more than 7; 2 ignored by git not shown",
+        "[more entries; read on with offset=3]",
+    )
 
 
 def test_a_quoted_name_from_a_listing_can_be_read(tmp_path: Path) -> None:

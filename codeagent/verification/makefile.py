@@ -11,6 +11,8 @@ _INCLUDE = re.compile(r"^ *(?:-include|sinclude|include)\s+(.*)$")
 _RULE = re.compile(r"^([^\t#=][^=]*?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?$")
 _REFERENCE = re.compile(r"\$[({]([^(){}$]*)[)}]|\$(\w)|`[^`]*`")
 _DEEP = 8
+_LONGEST_VALUE, _LONGEST_TEXT = 2_000, 20_000
+"""Variables that multiply each other end here."""
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Makefile:
         if kind == "+":
             value = f"{self.variables.get(name, '')} {value}"
         if kind != "?" or name not in self.variables:
-            self.variables[name] = value
+            self.variables[name] = value[:_LONGEST_VALUE]
 
     def _rule(self, targets: Sequence[str], needed: Sequence[str], recipe: str | None) -> None:
         self.first = self.first or next((target for target in targets if target[:1] != "."), "")
@@ -73,10 +75,10 @@ class Makefile:
     def expanded(self, text: str) -> str:
         """Text with its variables replaced; what is not known is `*`."""
         for _ in range(_DEEP):
-            text, count = _REFERENCE.subn(self._value, text)
+            text, count = _REFERENCE.subn(self._value, text[:_LONGEST_TEXT])
             if not count:
                 break
-        return text
+        return text[:_LONGEST_TEXT]
 
     def _value(self, match: re.Match[str]) -> str:
         name = match[1] or match[2] or ""

@@ -1,4 +1,4 @@
-"""Every status on every fixture: a wrong change, cheats, and checks that show nothing (the right one: test_fix.py)."""
+"""Every status on every fixture: a wrong change, cheats, checks that show nothing. The right one: test_fix.py."""
 
 from __future__ import annotations
 

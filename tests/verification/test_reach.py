@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from codeagent.verification.makefile import Makefile
@@ -107,6 +109,13 @@ def test_what_runs_in_circles_or_makes_no_sense_ends(command: str) -> None:
     }
     assert those_reached(command, "src/app.py", tree) == []
     assert those_reached(command, "src/app.py", dict.fromkeys(tree, '{"scripts": [1]}')) == []
+
+
+def test_variables_that_multiply_each_other_end_soon() -> None:
+    laughs = "".join(f"V{n} = " + f"$(V{n + 1}) " * 200 + "\n" for n in range(20))
+    began = time.monotonic()
+    assert those_reached("make test", "src/app.py", {"Makefile": laughs + "test: $(V0)\n\tsh $(V0)\n"}) == []
+    assert time.monotonic() - began < 3
 
 
 def test_the_program_under_test_is_no_part_of_its_check() -> None:

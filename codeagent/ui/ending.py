@@ -7,17 +7,16 @@ from typing import Any
 
 from codeagent.ui import wording
 from codeagent.ui.inert import inert, inert_line
-from codeagent.ui.screen import Line
 from codeagent.ui.verified import record_lines, tail_lines
 
 
-def partial_lines(record: Mapping[str, Any]) -> list[Line]:
-    """Text that was written before the turn had to stop."""
-    partial = record.get("partial")
-    if not partial:
+def partial(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Text that was written before the turn had to stop, each line with its style."""
+    text = record.get("partial")
+    if not text:
         return []
-    first: Line = [("Partial (written before the turn was stopped; not an answer):", "warn")]
-    return [first, *([("  " + line, "")] for line in inert(str(partial)).splitlines())]
+    first = ("Partial (written before the turn was stopped; not an answer):", "warn")
+    return [first, *(("  " + line, "") for line in inert(str(text)).splitlines())]
 
 
 def facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:

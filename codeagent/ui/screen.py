@@ -97,7 +97,7 @@ class Screen:
         broken = textwrap.wrap(
             text, self.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
         )
-        return [[(line, style)] for line in broken]
+        return [[(line, style)] for line in broken or [""]]
 
     def _erasing(self) -> str:
         if not self._block:

@@ -7,6 +7,7 @@ answer alone goes to stdout. All text from outside passes `codeagent.ui.inert` b
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from threading import Event, RLock, Thread
@@ -28,6 +29,7 @@ _PATIENCE_SECONDS = 0.5  # anything slower shows that it is alive
 _PLAIN_STEP_SECONDS = 10.0  # off a terminal, progress is a new line, so it comes rarely
 _SHORT_TEXT_LINES = 4
 _VERBOSE_OUTPUT_LINES = 40
+_FIRST_SENTENCE = re.compile(r"(?<=[.:]) |\n")
 DEFAULT_IMAGE = SandboxSettings().image
 
 
@@ -225,12 +227,15 @@ class Terminal:
 
     def _on_note(self, record: Mapping[str, Any]) -> None:
         text = str(record.get("text") or "")
-        if record.get("origin") == "repository" and not self._verbose:
+        if self._verbose:
+            self._say(*[[("note: " + line, "dim")] for line in inert(text).splitlines() or [""]])
+            return
+        if record.get("origin") == "repository":
             size = wording.size(len(text.encode("utf-8", "replace")))
-            text = f"the model was given the repository's own instructions ({size}, untrusted)"
-        lines = inert(text).splitlines() or [""]
-        shown = lines if self._verbose else lines[:1]
-        self._say(*[[("note: " + line, "dim")] for line in shown])
+            told = f"note: the model was given the repository's own instructions ({size}, untrusted)"
+        else:  # the rest of it asks the model for something
+            told = f"note to the model: {_FIRST_SENTENCE.split(text, maxsplit=1)[0]}"
+        self._say(*self._screen.wrapped(inert_line(told), hang=2))
 
     def _on_workspace_changed(self, record: Mapping[str, Any]) -> None:
         paths = [inert_line(str(path)) for path in record.get("paths") or ()]
@@ -282,16 +287,15 @@ class Terminal:
 
     def _ending(self, record: Mapping[str, Any], footer: str) -> list[Line]:
         """What stands under the answer; the two facts always, each on its own line."""
-        partial = ending.partial_lines(record)
-        facts = [line for text, style in ending.facts(record) for line in self._screen.wrapped(text, style)]
-        if self._quiet:
-            return [*partial, *facts]
-        below = [footer, *(ending.next_steps(record, changed=self._changed) if self.hints else ())]
-        evidence, verified, below_lines = (
-            [line for text in texts for line in self._screen.wrapped(inert_line(text))]
-            for texts in (ending.evidence(record), ending.verified(record), below)
-        )
-        return [*partial, *evidence, *facts, *verified, *below_lines]
+        above: list[str] = []
+        below: list[str] = []
+        if not self._quiet:
+            above = ending.evidence(record)
+            below = [*ending.verified(record), footer]
+            below += ending.next_steps(record, changed=self._changed) if self.hints else ()
+        faint_above, faint_below = ([(inert_line(text), "dim") for text in texts] for texts in (above, below))
+        told = [*ending.partial(record), *faint_above, *ending.facts(record), *faint_below]
+        return [line for text, style in told for line in self._screen.wrapped(text, style)]
 
     def _output(self, text: str) -> list[Line]:
         lines = inert(text).splitlines()

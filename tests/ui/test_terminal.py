@@ -107,6 +107,23 @@ def test_what_no_person_decided_is_explained() -> None:
     assert f"  deny by no_terminal: {reason}\nrun_command make: denied, 0.01s, 18 B\n" in err
 
 
+def test_a_note_to_the_model_is_told_by_its_first_sentence() -> None:
+    log = Recorder()
+    log.start("q")
+    log.add("note", origin="program", text="The turn ends here (a limit of 1.5 s). Do not call a tool.\nSay more.")
+    log.add("note", origin="repository", text="x" * 2_000)
+    _, err = plain(log.records)
+    assert err.splitlines()[1:] == [
+        "note to the model: The turn ends here (a limit of 1.5 s).",
+        "note: the model was given the repository's own instructions (2.0 KB, untrusted)",
+    ]
+    _, err = plain(log.records[:-1], verbose=True)
+    assert err.splitlines()[1:] == [
+        "note: The turn ends here (a limit of 1.5 s). Do not call a tool.",
+        "note: Say more.",
+    ]
+
+
 def test_a_resumed_session_says_what_is_uncertain() -> None:
     log = Recorder()
     facts = {"repo": "/r", "model": "m", "provider": "p", "image": "i", "version": "0.1.0"}

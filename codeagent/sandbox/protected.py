@@ -45,6 +45,9 @@ MAX_ENTRIES = 5_000_000
 SEARCH_SECONDS = 60.0
 MAX_LINKS = 40
 """Links that lead to links; the kernel's own bound."""
+MAX_LINKED_INSIDE = 1_000
+"""A protected folder with more files of several names holds no secrets: it is an environment called `.env`, whose
+packages an installer has linked from its cache into all others."""
 
 Regex = tuple[str, bool]
 """A regular expression for a path from the root (folders end in a slash), and whether it protects or exempts."""
@@ -173,8 +176,9 @@ class _Search:
     def add_hard_links(self) -> None:
         """Further names of a protected file are masked too."""
         for folder in list(self.folders):
-            for entry, _ in self._entries(f"{folder}/"):
-                self._note_further_names(entry)
+            inside = {inode for entry, _ in self._entries(f"{folder}/") if (inode := _of_many_names(entry))}
+            if len(inside) <= MAX_LINKED_INSIDE:
+                self.linked |= inside
         if self.linked:
             for entry, path in self._entries():
                 if entry.inode() in self.linked and entry.is_file(follow_symlinks=False):
@@ -208,13 +212,8 @@ class _Search:
                 self._protect_target(target)
         elif entry.is_file(follow_symlinks=False):
             self._add_file(path)
-            self._note_further_names(entry)
-
-    def _note_further_names(self, entry: os.DirEntry[str]) -> None:
-        if entry.is_file(follow_symlinks=False):
-            found = entry.stat(follow_symlinks=False)
-            if found.st_nlink > 1:
-                self.linked.add(found.st_ino)
+            if inode := _of_many_names(entry):
+                self.linked.add(inode)
 
     def _protect_target(self, inside: str) -> None:
         """A mount cannot stand on a link; what the link leads to is masked. What git has there is taken care of."""
@@ -237,6 +236,14 @@ class _Search:
         self.folders.add(path)
         if not _is_text(path):
             self.unmaskable.add(path)
+
+
+def _of_many_names(entry: os.DirEntry[str]) -> int:
+    """The inode of a file that has further names, else 0."""
+    if entry.is_file(follow_symlinks=False):
+        found = entry.stat(follow_symlinks=False)
+        return found.st_ino if found.st_nlink > 1 else 0
+    return 0
 
 
 def _on_the_host(repo: Path, path: str) -> str:

@@ -100,6 +100,15 @@ def test_further_names_are_found_of_what_lies_in_folders_and_behind_links(tmp_pa
     )
 
 
+def test_packages_linked_into_a_folder_that_is_called_env_are_not_masked_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / ".env").mkdir()
+    (tmp_path / ".venv").mkdir()
+    for number in range(protected.MAX_LINKED_INSIDE + 1):
+        (tmp_path / f".env/{number}.py").touch()
+        os.link(tmp_path / f".env/{number}.py", tmp_path / f".venv/{number}.py")
+    assert protected.find(tmp_path, protected.regexes()) == Found(folders=(".env",))
+
+
 def test_links_that_lead_nowhere_or_to_what_git_has_are_harmless(tmp_path: Path) -> None:
     write(tmp_path, {".git/config": "", "sub/.git/config": ""})
     targets = {"a": "a.key", "b": "c.key", "c": "b.key", "d": "x" * 250, "e": ".git/config", "f": "sub/.git"}

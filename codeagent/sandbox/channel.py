@@ -48,13 +48,9 @@ class Connection(Protocol):
     """A connected stream socket, as far as a channel needs it."""
 
     def fileno(self) -> int: ...
-
     def recv(self, size: int, /) -> bytes: ...
-
     def sendall(self, data: bytes, /) -> None: ...
-
     def shutdown(self, how: int, /) -> None: ...
-
     def close(self) -> None: ...
 
 
@@ -145,7 +141,7 @@ class Channel:
             try:
                 self._connection.sendall(piece)
             except OSError as error:
-                self._fail(self._diagnose() or f"the connection to the container broke ({error.strerror or error})")
+                self._fail(self._diagnose() or _broke(error))
                 raise ChannelLost(self._lost) from None
             except BaseException:
                 # Left by a signal, perhaps inside a frame: the guest could not find the next one.
@@ -235,7 +231,7 @@ class Channel:
         except Garbled as garbled:
             self._fail(f"the container does not follow the protocol: {garbled}")
         except OSError as error:
-            self._fail(self._diagnose() or f"the connection to the container broke ({error.strerror or error})")
+            self._fail(self._diagnose() or _broke(error))
 
     def _arrived(self, seconds: float) -> bool:
         # What TLS has decrypted already does not show at the socket.
@@ -294,7 +290,7 @@ class Channel:
             try:
                 self._connection.sendall(frame(0, Kind.PING))
             except OSError as error:
-                self._fail(self._diagnose() or f"the connection to the container broke ({error.strerror or error})")
+                self._fail(self._diagnose() or _broke(error))
             finally:
                 self._sending.release()
 
@@ -376,6 +372,10 @@ class _Pending:
         self.wake()
 
 
+def _broke(error: OSError) -> str:
+    return f"the connection to the container broke ({error.strerror or error})"
+
+
 def _drop(_piece: bytes) -> None:
     """Takes the rest of a body that nobody wants any more."""
 
@@ -397,10 +397,7 @@ def checked(fields: Mapping[str, Any]) -> dict[str, Any]:
     kind, sentence, detail = error.get("kind"), error.get("sentence"), error.get("detail", "")
     if not isinstance(kind, str) or not isinstance(sentence, str) or not isinstance(detail, str):
         raise Garbled("the guest sent a malformed error")
-    if kind == OUTDATED:
+    if kind == "outdated":
         raise Outdated
     known = ErrorKind(kind) if kind in set(ErrorKind) else ErrorKind.SANDBOX_FAILED
     raise ToolError(known, sentence[:MAX_SENTENCE], detail)
-
-
-OUTDATED = "outdated"

@@ -7,12 +7,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from codeagent.errors import ErrorKind, ToolError
-from codeagent.sandbox.channel import Channel, ChannelLost
+from codeagent.sandbox import channel as channels
+from codeagent.sandbox.channel import Channel, ChannelLost, Outdated
 from codeagent.sandbox.frames import FRAME_HEADER, STREAM_HEADER, Kind, frame
 
 
@@ -22,6 +24,7 @@ class Guest:
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self._file = connection.makefile("rb")
+        self._writing = threading.Lock()
 
     def read(self) -> tuple[int, Kind, bytes]:
         """The next frame that is not a PING."""
@@ -41,7 +44,8 @@ class Guest:
         return number, json.loads(payload), body
 
     def write(self, data: bytes, stream: int = 1) -> None:
-        self.connection.sendall(STREAM_HEADER.pack(stream, len(data)) + data)
+        with self._writing:
+            self.connection.sendall(STREAM_HEADER.pack(stream, len(data)) + data)
 
     def end(self, number: int, reply: object) -> None:
         self.write(frame(number, Kind.END, json.dumps(reply).encode()))
@@ -105,6 +109,57 @@ def test_replies_find_their_calls_in_any_order(pair: Pair) -> None:
     assert sorted(int(result()[1]) for result in results) == sorted(numbers)
 
 
+def test_who_reads_leaves_it_to_another_when_its_own_reply_has_come(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channels, "PULSE_SECONDS", 3600)  # which would help out
+    channel, guest = pair
+    results, numbers = [], []
+    for _ in range(4):
+        results.append(asked(channel))
+        numbers.append(guest.request()[0])
+        time.sleep(0.02)
+    for number, result in zip(numbers, results, strict=True):
+        guest.end(number, {"ok": {"number": number}})
+        assert result() == ({"number": number}, b"")
+
+
+def test_many_callers_get_their_own_replies(pair: Pair) -> None:
+    channel, guest = pair
+    ends: list[threading.Timer] = []
+
+    def answer() -> None:
+        for _ in range(400):
+            number, call, _ = guest.request()
+            reply = frame(number, Kind.BODY, call["args"]["n"].encode()) + frame(number, Kind.END, b'{"ok": {}}')
+            # Late, so that replies come out of order and while others are sent.
+            ends.append(threading.Timer(number % 7 / 1000, guest.write, (reply,)))
+            ends[-1].start()
+
+    threading.Thread(target=answer, daemon=True).start()
+    with ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(lambda n: channel.call("x", {"n": str(n)}, timeout=20)[1], range(400)))
+    assert replies == [str(n).encode() for n in range(400)]
+    for end in ends:
+        end.join()
+
+
+def test_a_guest_that_ends_between_two_calls_is_seen_before_the_next(pair: Pair) -> None:
+    channel, guest = pair
+    assert channel.loss() == ""
+    guest.die()
+    assert channel.loss() == "the container has ended"
+
+
+def test_what_a_guest_says_is_taken_while_every_caller_is_still_sending(pair: Pair) -> None:
+    channel, guest = pair
+    result = asked(channel, body=b"x" * 10_000_000)
+    guest.write(b"warning " * 1_000_000, stream=2)  # it does not read before this is taken
+    number, _, body = guest.request()
+    guest.end(number, {"ok": {}})
+    assert (result(), len(body)) == (({}, b""), 10_000_000)
+
+
 def test_a_body_can_be_taken_as_it_arrives(pair: Pair) -> None:
     channel, guest = pair
     pieces: list[bytes] = []
@@ -141,6 +196,15 @@ def test_a_refusal_is_a_tool_error_of_the_same_kind(pair: Pair) -> None:
     refused = result()
     assert isinstance(refused, ToolError)
     assert (refused.kind, refused.sentence, refused.detail) == (ErrorKind.FILE_NOT_FOUND, "there is no x", "xy")
+
+
+def test_a_call_in_a_state_that_is_over_says_so(pair: Pair) -> None:
+    channel, guest = pair
+    result = asked(channel, state=3)
+    number, call, _ = guest.request()
+    assert call["state"] == 3
+    guest.end(number, {"error": {"kind": "outdated", "sentence": ""}})
+    assert isinstance(result(), Outdated)
 
 
 def test_a_refusal_of_an_unknown_kind_is_the_sandboxs_failure(pair: Pair) -> None:

@@ -136,6 +136,7 @@ def test_a_change_of_every_kind_is_written_and_taken_back(tmp_path: Path) -> Non
     assert tree(repo) == OLD
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_it_is_all_or_nothing_for_the_next(tmp_path: Path) -> None:
     ends = set()
     for code, repo in outcomes(tmp_path, killed, every=3):
@@ -154,6 +155,7 @@ def test_killed_at_any_step_it_is_all_or_nothing_for_the_next(tmp_path: Path) ->
     }
 
 
+@pytest.mark.slow
 def test_killed_again_while_putting_things_back_nothing_is_lost(tmp_path: Path) -> None:
     for _, repo in outcomes(tmp_path, killed, every=17):
         for again in range(0, 60, 7):
@@ -169,6 +171,7 @@ def test_killed_again_while_putting_things_back_nothing_is_lost(tmp_path: Path) 
         assert tree(repo) in (OLD, NEW)
 
 
+@pytest.mark.slow
 def test_a_failure_at_any_step_leaves_everything_as_it_was(tmp_path: Path) -> None:
     ends = set()
     for code, repo in outcomes(tmp_path, full, every=3):
@@ -223,6 +226,7 @@ def paths_of(edit: Harm, folder: Path) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edit", [edits, replaces, deletes, links, links_folder, creates, fills_folder])
 def test_whatever_the_user_does_at_any_step_stays_and_leads_nowhere(tmp_path: Path, edit: Harm) -> None:
     mine = paths_of(edit, tmp_path / "mine")

@@ -15,6 +15,8 @@ import pexpect
 import pyte
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ASK_ONCE = Path(__file__).parent / "ask_once.py"
 READY = r"\[y/a/(p/)?N/r/s\]: "
 GUARD = 0.2

@@ -96,6 +96,7 @@ def test_an_engine_on_another_kind_of_machine_is_named() -> None:
         assert missing.message == "building from Debian packages needs root."
 
 
+@pytest.mark.slow
 def test_the_mirror_is_an_address(tmp_path: Path) -> None:
     assert debian.mirror().startswith(("http://", "https://", "file:"))
     assert not debian.mirror().endswith("/")

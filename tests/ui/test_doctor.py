@@ -93,6 +93,7 @@ def test_a_repository_that_is_named_and_missing_is_an_error(tmp_path: Path) -> N
     assert checks(tmp_path, "--repo", str(tmp_path / "no"))["repository"][0] == "error"
 
 
+@pytest.mark.slow
 def test_online_asks_the_provider_and_says_what_is_wrong(tmp_path: Path) -> None:
     config = (
         '[providers.here]\napi = "responses"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\nretry_seconds = 1\n'
@@ -112,6 +113,7 @@ def at(server: ModelServer, api: str) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", ["responses", "chat", "messages"])
 def test_online_says_that_the_model_answered_and_what_it_took(tmp_path: Path, api: str) -> None:
     with ModelServer([reply("ready", usage=(31, 0, 4))], models=["m1"], key=KEY) as server:
@@ -122,6 +124,7 @@ def test_online_says_that_the_model_answered_and_what_it_took(tmp_path: Path, ap
     assert re.fullmatch(r"m1 answered in \d+\.\d s \(35 tokens\)", text)
 
 
+@pytest.mark.slow
 def test_online_tells_a_refused_key_from_an_unknown_model(tmp_path: Path) -> None:
     with ModelServer(models=["m1"], key=KEY) as server:
         (tmp_path / "config.toml").write_text(at(server, "responses"))

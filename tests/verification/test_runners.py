@@ -204,6 +204,7 @@ def run(tmp_path: Path, source: str, *argv: str) -> TestCount | None:
     return counted(" ".join(["python", *argv]), done.stdout + done.stderr)
 
 
+@pytest.mark.slow
 def test_the_real_pytest_is_counted(tmp_path: Path) -> None:
     source = "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\n@pytest.mark.skip\ndef test_c(): pass\n"
     assert run(tmp_path, source, "-m", "pytest", "-q", "-p", "no:cacheprovider") == TestCount(

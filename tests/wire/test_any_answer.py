@@ -68,6 +68,7 @@ def answers() -> Any:
     assert [words for words in server.rejected if re.search(pairs, words)] == []
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CHANGES)
 def test_any_field_may_be_of_any_kind(answers: Any, change: tuple[str, tuple[Any, ...], Any]) -> None:

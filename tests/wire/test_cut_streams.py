@@ -88,6 +88,7 @@ def told(inference: Inference) -> tuple[str, list[tuple[str, str, Any]]]:
 EXPECTED = ("So é😀.", [("c1", "read_file", {"path": "a"})])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_a_stream_cut_after_any_byte_is_whole_or_asked_for_again(api: str) -> None:
     content, again = stream(api, WHOLE), stream(api, SECOND)

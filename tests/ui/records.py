@@ -103,7 +103,18 @@ def answered_session() -> list[Record]:
     log.output("c4", "patched 1 file", 45)
     run = {"exit_code": 1, "duration_ms": 1830, "tests": 12, "output_tail": "1 failed, 11 passed", "runs": 1}
     passed = {**run, "exit_code": 0, "output_tail": "12 passed"}
-    record = {"status": "passed", "reason": "", "before": run, "after": passed, "tests_modified": []}
+    record = {
+        "status": "passed",
+        "reason": "",
+        "before": run,
+        "after": passed,
+        "tests_modified": [],
+        "command": "make test",
+        "directory": "/workspace",
+        "image": "sha256:" + "c" * 64,
+        "diff_sha256": "d" * 64,
+        "repository": {"before": "e" * 64, "after": "e" * 64, "changed": []},
+    }
     log.respond("final")
     log.add("verification", **record)
     log.end(
@@ -148,7 +159,20 @@ def hostile_session() -> list[Record]:
     log.add("grant", action="given", kind="exact", command=HOSTILE, workdir=HOSTILE)
     log.add(HOSTILE, anything=HOSTILE)
     run = {"exit_code": 1, "duration_ms": 10, "tests": None, "output_tail": HOSTILE, "runs": 1}
-    record = {"status": "not_run", "reason": HOSTILE, "before": run, "after": run, "tests_modified": [HOSTILE]}
+    record = {
+        "status": "not_run",
+        "reason": HOSTILE,
+        "before": run,
+        "after": run,
+        "tests_modified": [HOSTILE],
+        "command": HOSTILE,
+        "directory": HOSTILE,
+        "image": HOSTILE,
+        "diff_sha256": HOSTILE,
+        "remedy": HOSTILE,
+        "notices": [HOSTILE],
+        "repository": {"before": HOSTILE, "after": "", "changed": [HOSTILE]},
+    }
     log.add("verification", **record)
     answer = (
         f"{HOSTILE}\n\n[click](javascript:alert(1)) ![i](http://evil/x.png) <http://evil>\n\n[r]: http://evil\n\n[r]"

@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+from codeagent.session.tell import markdown, trace
 from codeagent.ui.inert import inert
 from codeagent.ui.report import render_html
 from codeagent.ui.report.cited import cited_lines
@@ -161,3 +162,19 @@ def test_what_limited_an_answer_and_who_allowed_what_is_told() -> None:
         "allowed by the user",
         "denied as nobody could be asked",
     ]
+
+
+def test_the_whole_record_of_a_verification_is_told_in_every_form() -> None:
+    story = read_story(answered_session())
+    page = "\n".join(Elements(render_html(answered_session())).texts)
+    told = ("\n".join(trace(story, full=False)), markdown(story, None), page)
+    for form in told:
+        for part in (
+            f"Check: make test (in /workspace of image sha256:{'c' * 64})",
+            "Before the change: exit 1, 1.83s, 12 tests",
+            "With the change: exit 0, 1.83s, 12 tests",
+            f"Change: diff with SHA-256 {'d' * 64}",
+            f"Your repository: untouched (state {'e' * 64} before and after)",
+            "1 failed, 11 passed",
+        ):
+            assert part in form

@@ -51,6 +51,11 @@ def test_off_a_terminal_each_thing_is_one_plain_line() -> None:
         f"  {SERVICE}:99: the file exists, but no tool returned these lines\n"
         "Loop: answered after 3 rounds\n"
         "Fix: verified (the command fails before the change and passes after it)\n"
+        "Check: make test (in /workspace of image cccccccccccc)\n"
+        "Before the change: exit 1, 1.83s, 12 tests\n"
+        "With the change: exit 0, 1.83s, 12 tests\n"
+        "Change: diff with SHA-256 dddddddddddd\n"
+        "Your repository: untouched (state eeeeeeeeeeee before and after)\n"
         "round 3 · 14.4k tokens in (69% cached), 440 out\n"
         'Ask more: codeagent resume "…" --session 20260301-090000-abcde\n'
         "See the change: codeagent diff 20260301-090000-abcde\n"

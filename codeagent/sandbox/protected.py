@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -224,8 +225,8 @@ class _Search:
             self._add_folder(inside)
         elif target.is_file():
             self._add_file(inside)
-            if target.stat().st_nlink > 1:
-                self.linked.add(target.stat().st_ino)
+            if inode := _of_many_names(target):
+                self.linked.add(inode)
 
     def _add_file(self, path: str) -> None:
         self.files.add(path)
@@ -238,12 +239,13 @@ class _Search:
             self.unmaskable.add(path)
 
 
-def _of_many_names(entry: os.DirEntry[str]) -> int:
+def _of_many_names(file: os.DirEntry[str] | Path) -> int:
     """The inode of a file that has further names, else 0."""
-    if entry.is_file(follow_symlinks=False):
-        found = entry.stat(follow_symlinks=False)
-        return found.st_ino if found.st_nlink > 1 else 0
-    return 0
+    try:
+        found = file.stat(follow_symlinks=False)
+    except OSError:
+        return 0  # gone meanwhile
+    return found.st_ino if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else 0
 
 
 def _on_the_host(repo: Path, path: str) -> str:

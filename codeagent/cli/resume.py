@@ -151,9 +151,9 @@ def _restored(bench: Workbench, patch: bytes) -> dict[str, str]:
     except (PatchError, OSError) as error:
         return {"all of them": str(error)}
     lost = dict(made.conflicts)
-    lost |= {write.path: "it was a symbolic link" for write in made.writes if is_link(write)}
     changes = [
-        FileChange(each.path, each.content, _permissions(each.mode)) for each in made.writes if not is_link(each)
+        FileChange(each.path, each.content, each.mode if is_link(each) else _permissions(each.mode))
+        for each in made.writes
     ]
     try:
         if changes:

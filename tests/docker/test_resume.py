@@ -263,12 +263,12 @@ def test_interrupted_at_an_approval_the_call_is_answered_and_the_session_goes_on
 
 
 def test_changes_in_the_private_copy_are_there_again_after_resuming(setup: Setup) -> None:
-    change = "sed -i 's/None/key/' src/app.py && mkdir docs && echo hello > docs/new.txt"
+    change = "sed -i 's/None/key/' src/app.py && mkdir docs && echo hello > docs/new.txt && ln -s app.py src/link"
     script: list[Scripted] = [
         reply(call("run_command", command(change), call_id="c1")),
         hang(),
         reply(
-            call("read_file", read("src/app.py"), call_id="c2"), call("read_file", read("docs/new.txt"), call_id="c3")
+            call("read_file", read("src/link"), call_id="c2"), call("read_file", read("docs/new.txt"), call_id="c3")
         ),
         lambda request: reply(text("\n".join(request.outputs[name] for name in ("c2", "c3")))),
     ]

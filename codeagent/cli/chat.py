@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from codeagent.cli.flags import add_turn_flags
-from codeagent.errors import CodeagentError, Interrupted, UsageError
+from codeagent.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -87,8 +87,8 @@ def _converse(chat: Chat, bench: Workbench, terminated: list[int]) -> int:
 
 
 def _take(chat: Chat, bench: Workbench, message: str) -> bool:
-    """Runs one command or one turn; False when the user wants to leave. An error does not end the program."""
-    from codeagent.cli.main import report
+    """Runs one command or one turn; False when the user wants to leave. No error ends the program."""
+    from codeagent.cli.main import tell
 
     name, _, rest = message.strip().partition(" ")
     try:
@@ -97,8 +97,10 @@ def _take(chat: Chat, bench: Workbench, message: str) -> bool:
         bench.turn(message)
     except Interrupted:
         pass
-    except CodeagentError as error:
-        report(error)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        tell(error, verbose=bench.choices.verbose)
     return True
 
 

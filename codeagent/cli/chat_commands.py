@@ -125,7 +125,9 @@ class Chat:
         if not patch:
             self._say("Nothing was changed.")
             return
-        for line in patch.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n"):
+        from codeagent.ui.patch import readable
+
+        for line in readable(patch).removesuffix("\n").split("\n"):
             style = "bold" if line.startswith(("diff ", "--- ", "+++ ")) else _DIFF_STYLES.get(line[:1], "")
             self._bench.terminal.verbatim(line, style)
 

@@ -79,11 +79,17 @@ def run(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except Exception as caught:
-        if getattr(args, "verbose", False):
-            _print_trace()
-        error = caught if isinstance(caught, CodeagentError) else _unforeseen(caught)
-        report(error)
+        error = tell(caught, verbose=getattr(args, "verbose", False))
         return getattr(args, "usage_exit_code", error.exit_code) if error.exit_code == 2 else error.exit_code
+
+
+def tell(caught: Exception, *, verbose: bool) -> CodeagentError:
+    """Reports an error of any kind; returns it as one with an exit code."""
+    if verbose:
+        _print_trace()
+    error = caught if isinstance(caught, CodeagentError) else _unforeseen(caught)
+    report(error)
+    return error
 
 
 def _unforeseen(error: Exception) -> CodeagentError:

@@ -130,9 +130,9 @@ class Terminal:
             self._say(*(piece for line in lines for piece in self._screen.wrapped(line, style, hang)))
 
     def verbatim(self, text: str, style: str = "") -> None:
-        """One line as it is, however long."""
+        """One line as it is, tabs and all, however long."""
         with self._lock:
-            self._say([(inert_line(text), style)])
+            self._say([(inert(text), style)])
 
     # -- one method an event type ----------------------------------------------------------------
 

@@ -92,14 +92,18 @@ class Untouched:
 
 def guarded(patches: Sequence[FilePatch], command: str, untouched: Untouched) -> list[str]:
     """The paths of a diff that may not decide, sorted. `command` is the verification command."""
-    named = reached(command, untouched.read)
-    shadows = shadowing(_created(patches), untouched.kind_of, untouched.installed)
+    reach = reached(command, untouched.read)
+    shadows = shadowing(_created(patches), untouched.kind_of, untouched.installed, reach.roots)
     return sorted(
         {
             path
             for patch in patches
             for path in patch.paths
-            if named(path) or is_test(path) or is_configuration(path) or _is_executable(patch) or path in shadows
+            if reach.names(path)
+            or is_test(path)
+            or is_configuration(path)
+            or _is_executable(patch)
+            or path in shadows
         }
     )
 

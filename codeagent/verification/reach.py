@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import pairwise
-from posixpath import basename, join, normpath
+from posixpath import basename, dirname, join, normpath
 
 from codeagent.verification.makefile import Makefile
 
@@ -47,14 +47,25 @@ _MOST_FILES = 60
 _MOST_CHARACTERS = 200_000
 
 
-def reached(command: str, read: Read) -> Callable[[str], bool]:
-    """Whether the command reaches a path."""
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """`names(path)` tells whether the command reaches a path. In `roots` Python looks for modules, beside the top."""
+
+    names: Callable[[str], bool]
+    roots: frozenset[str]
+
+
+def reached(command: str, read: Read) -> Reached:
+    """What a command reaches."""
     reach = Reach(read)
     reach.name(command)
     reach.follow(command, "")
     reach.configure()
     patterns = [name for name in reach.names if set(name) & set("*?[") and not set(name) <= set("*./")]
-    return lambda path: path in reach.names or any(fnmatchcase(path, pattern) for pattern in patterns)
+    return Reached(
+        lambda path: path in reach.names or any(fnmatchcase(path, pattern) for pattern in patterns),
+        frozenset(reach.roots - {"", "."}),
+    )
 
 
 @dataclass
@@ -63,6 +74,7 @@ class Reach:
 
     read: Read
     names: set[str] = field(default_factory=set)
+    roots: set[str] = field(default_factory=set)
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     def name(self, command: str) -> None:
@@ -80,9 +92,12 @@ class Reach:
         if (script, folder) in self._seen or len(self._seen) >= _MOST_FILES:
             return
         self._seen.add((script, folder))
+        for given in re.findall(r"\bPYTHONPATH=[\"']?([^\s\"';]+)", script):
+            self.roots |= {path for part in given.split(":") if (path := _path(part, folder))}
         for words in _commands(script):
             if words[0] == "cd" and len(words) > 1:
-                folder = normpath(join(folder, words[1]))
+                folder = _path(words[1], folder) or ""
+                self.roots.add(folder)
             self._start(words, folder)
 
     def _start(self, words: Sequence[str], folder: str) -> None:
@@ -96,6 +111,8 @@ class Reach:
                 self._script(rest[0], folder, sourced=True)
             elif re.sub(r"[\d.]+$", "", program) in _INTERPRETERS:
                 for operand in _operands(rest):
+                    if program.startswith("python") and (path := _path(operand, folder)):
+                        self.roots.add(dirname(path))
                     self._script(operand, folder, shell=program in _SHELLS)
             elif "/" in word and at == 0:
                 self._script(word, folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from posixpath import basename
 from threading import Event as Flag
 from typing import Literal
@@ -47,27 +48,38 @@ _ASK = (
 )
 
 
-def shadowing(created: Mapping[str, bool], kind_of: KindOf, installed: Installed) -> set[str]:
+def shadowing(
+    created: Mapping[str, bool], kind_of: KindOf, installed: Installed, roots: Collection[str] = ()
+) -> set[str]:
     """Those of some new paths that stand in the place of a module, a class or a header from elsewhere.
 
-    `created` tells of each path whether it is a link, which may lead to a whole package.
+    `created` tells of each path whether it is a link, which may lead to a whole package. `roots` are folders in which
+    modules are looked for, apart from the top and the folders below it that are no packages.
     """
     found = {path for path in created if _other(path)}
-    modules = {
-        path: name
-        for path, is_link in created.items()
-        if (name := _module(f"{path}/__init__.py" if is_link and "." not in basename(path) else path, kind_of))
-    }
-    known = {name for name in modules.values() if name in _RUNNER_MODULES or name in sys.stdlib_module_names}
-    asked = set(modules.values()) - known
-    known |= set(installed(asked)) if asked else set()
-    return found | {path for path, name in modules.items() if name in known}
+    modules = {path: _modules(path, is_link, kind_of, roots) for path, is_link in created.items()}
+    names = {name for several in modules.values() for name in several}
+    known = {name for name in names if name in _RUNNER_MODULES or name in sys.stdlib_module_names}
+    if asked := names - known:
+        known |= set(installed(asked))
+    return found | {path for path, several in modules.items() if several & known}
 
 
 def _other(path: str) -> bool:
     name = basename(path)
     stem, _, ending = name.rpartition(".")
     return name in _HEADERS or (ending == "rb" and stem in _RUBY) or _JVM_CLASSES.search(path) is not None
+
+
+def _modules(path: str, is_link: bool, kind_of: KindOf, roots: Collection[str]) -> set[str]:
+    """The modules that a new path makes importable by their bare names, from the top and from the roots above it."""
+    as_file = f"{path}/__init__.py" if is_link and "." not in basename(path) else path
+    above = ["", *(f"{root}/" for root in roots if as_file.startswith(f"{root}/"))]
+    return {_module(as_file.removeprefix(top), partial(_kind_below, kind_of, top)) for top in above} - {""}
+
+
+def _kind_below(kind_of: KindOf, top: str, folder: str) -> FolderKind:
+    return kind_of(top + folder)
 
 
 def _module(path: str, kind_of: KindOf) -> str:

@@ -68,7 +68,7 @@ def test_the_whole_record_is_told() -> None:
 
 
 def test_a_run_that_ended_before_the_turn_says_what_to_do() -> None:
-    nothing = {"after": None, "diff_sha256": "", "repository": {}, "notices": []}
+    nothing: dict[str, Any] = {"after": None, "diff_sha256": "", "repository": {}, "notices": []}
     record = {**RECORD, **nothing, "status": "not_run", "remedy": "Install it."}
     lines = record_lines(record)
     assert (lines[0], lines[-1]) == ("What to do: Install it.", "With the change: not run")

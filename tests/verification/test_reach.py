@@ -46,7 +46,7 @@ TREE = {
 
 
 def those_reached(command: str, paths: str, tree: dict[str, str] = TREE) -> list[str]:
-    named = reached(command, tree.get)
+    named = reached(command, tree.get).names
     return [path for path in paths.split() if named(path)]
 
 
@@ -98,6 +98,21 @@ def test_plugins_and_names_of_tests_that_a_configuration_gives_are_reached() -> 
 )
 def test_a_file_is_reached_however_it_is_named(command: str, path: str) -> None:
     assert those_reached(command, path) == [path]
+
+
+@pytest.mark.parametrize(
+    ("command", "roots"),
+    [
+        ("pytest -q", set()),
+        ("cd app && pytest", {"app"}),
+        ("PYTHONPATH=src:lib pytest", {"src", "lib"}),
+        ("env PYTHONPATH='src' python3 app/check.py", {"src", "app"}),
+        ("sh -c 'cd app; pytest'", {"app"}),
+        ("make test", {"src", "tools"}),
+    ],
+)
+def test_the_folders_in_which_modules_are_looked_for(command: str, roots: set[str]) -> None:
+    assert reached(command, TREE.get).roots == roots
 
 
 @pytest.mark.parametrize("command", ["make test", "npm test", "sh loop.sh"])

@@ -50,6 +50,16 @@ def test_a_name_of_the_repositorys_own_shadows_nothing(path: str) -> None:
     assert not shadows(path)
 
 
+def test_a_folder_that_modules_are_looked_for_in_counts_though_it_is_a_package() -> None:
+    created = {"app/json.py": False, "app/core/types.py": False, "other/json/x.txt": False}
+
+    def kinds(folder: str) -> FolderKind:
+        return "package" if folder in ("app", "app/core") else "missing"
+
+    assert shadowing(created, kinds, installed) == set()
+    assert shadowing(created, kinds, installed, {"app"}) == {"app/json.py"}
+
+
 def test_a_link_may_lead_to_a_whole_package() -> None:
     assert shadows("requests", link=True) and shadows("pytest", link=True) and shadows("pytest.py", link=True)
     assert not shadows("data", link=True) and not shadows("requests")

@@ -37,15 +37,21 @@ def tree(top: Path) -> Tree:
 
 def make(top: Path, wanted: Tree) -> Path:
     top.mkdir(parents=True)
+    put(top, wanted)
+    return top
+
+
+def put(top: Path, wanted: Tree) -> None:
+    """Writes files and links, in the place of those that stand there."""
     for name, (mode, content) in wanted.items():
         path = top / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
         if mode == 0o120000:
             path.symlink_to(os.fsdecode(content))
         else:
             path.write_bytes(content)
             path.chmod(mode & 0o777)
-    return top
 
 
 def patch_between(old: Tree, new: Tree) -> bytes:

@@ -8,7 +8,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.applying.applied import Tree, applied, make, patch_between, tree
+from codeagent.sandbox import copying
+from codeagent.sandbox.seam import Diff
+from tests.applying.applied import Tree, applied, make, patch_between, put, tree
+from tests.guest.in_process import in_process
 from tests.guest.trees import git
 
 PARTS = st.sampled_from(
@@ -75,3 +78,29 @@ def test_the_patch_makes_the_very_tree(tmp_path: Path, kept: Tree, before: Tree,
     assert applied(ours, patch) == {}
     assert applied(ours, patch, back=True) == {}
     assert tree(ours) == old
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(kept=TREES, before=TREES, after=TREES)
+def test_the_private_copys_own_diff_makes_the_very_tree(
+    tmp_path: Path, kept: Tree, before: Tree, after: Tree
+) -> None:
+    old = possible({**kept, **before})
+    new = possible({**after, **kept})
+    shutil.rmtree(tmp_path, ignore_errors=True)
+    repo, copy, baseline = make(tmp_path / "repo", old), make(tmp_path / "copy", {}), make(tmp_path / "baseline", {})
+    with in_process(copy, folders={"source": str(repo), "baseline": str(baseline)}) as guest:
+        copying.fill(guest, copying.Plan(1 << 30), lambda *_: None)
+        assert copying.diff(guest) == Diff()
+        for path in old.keys() - new.keys():
+            (copy / path).unlink()
+        for folder in sorted(
+            (path for path in copy.rglob("*") if path.is_dir() and not path.is_symlink()), reverse=True
+        ):
+            folder.rmdir() if not any(folder.iterdir()) else None
+        put(copy, {path: what for path, what in new.items() if old.get(path) != what})
+        found = copying.diff(guest)
+    assert tree(copy) == new
+    assert sorted(found.paths) == sorted({path for path, _ in set(old.items()) ^ set(new.items())})
+    assert applied(repo, found.patch) == {}
+    assert tree(repo) == new

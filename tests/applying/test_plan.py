@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from guest.patching import Side, file_patch
 
 from codeagent.applying.names import belongs_to_git, runs_elsewhere
 from codeagent.applying.plan import Plan, State, Write
@@ -226,6 +227,16 @@ def test_files_that_other_programs_execute_are_known(path: str) -> None:
 )
 def test_files_that_nothing_executes_by_name_are_not(path: str) -> None:
     assert not runs_elsewhere(path)
+
+
+def test_a_repository_with_sha256_names_is_compared_as_well(repo: Path) -> None:
+    sides = Side(0o100644, b"a\n"), Side(0o100644, b"b\n")
+    patch = b"".join(file_patch(b"src/a.py", *sides, "sha256"))
+    (repo / "src/a.py").write_bytes(b"a\nmine\n")
+    assert applied(repo, patch) == {"src/a.py": "it was changed since the copy was made"}
+    (repo / "src/a.py").write_bytes(b"a\n")
+    assert applied(repo, patch) == {}
+    assert planned(repo, patch).there == ("src/a.py",)
 
 
 def test_what_to_look_at_twice_is_named(repo: Path) -> None:

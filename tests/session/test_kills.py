@@ -24,7 +24,7 @@ from codeagent.session.store import Session, holder, sessions_dir
 from tests.model_script import Entry, Received, call, reply, text, thought
 from tests.model_server import ModelServer
 
-CALLS = 8
+CALLS = 6
 
 
 def scripted() -> ModelServer:

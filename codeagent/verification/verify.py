@@ -198,10 +198,10 @@ class _After:
         if 0 < side.passed < count:
             reason = f"{side.passed} of {count} runs with the change passed{without}"
             return replace(record, status=VerificationStatus.FLAKY, reason=reason)
-        if self._baseline.status is VerificationStatus.NOT_REPRODUCED:
-            return replace(record, status=VerificationStatus.NOT_REPRODUCED, remedy=self._baseline.remedy)
         if not side.passed:
             return replace(record, status=VerificationStatus.FAILED, reason=f"{faults[-1]}{without}")
+        if self._baseline.status is VerificationStatus.NOT_REPRODUCED:
+            return replace(record, status=VerificationStatus.NOT_REPRODUCED, remedy=self._baseline.remedy)
         times = f" in {count} of {count} runs" if count > 1 else ""
         reason = f"it fails before the change and passes after it{times}{without}"
         return replace(record, status=VerificationStatus.PASSED, reason=reason)

@@ -337,6 +337,13 @@ def test_a_report_in_junits_form_counts_the_tests_of_a_runner_that_does_not_spea
     )
 
 
+def test_a_change_that_breaks_what_passed_before_fails(verifying: Verifying) -> None:
+    check = "! grep -rq 'n // 5' ."
+    record = verifying.changed(check, {"calc.py": SOURCE.replace("3", "5")})
+    assert (record.status, record.reason) == (VerificationStatus.FAILED, "it exited 1 with the change")
+    assert verifying.changed(check, {"calc.py": RIGHT}).status is VerificationStatus.NOT_REPRODUCED
+
+
 def test_without_a_change_there_is_nothing_to_verify(verifying: Verifying) -> None:
     record = verifying.record(PYTEST, Diff())
     assert (record.status, record.reason) == (VerificationStatus.NOT_RUN, "no change to verify")

@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
 
     folder, repo = _session(args)
     patch = _stored(folder)
+    for path in _left_out(folder, patch):
+        print(f"note: {path} has changed in the private copy, and is not in the diff", file=sys.stderr)
     if not patch:
         print(f"Session {folder.name} changed nothing; there is nothing to apply.", file=sys.stderr)
         return 0
@@ -75,6 +77,19 @@ def _stored(folder: Path) -> bytes:
         return (folder / "diff.patch").read_bytes()
     except FileNotFoundError:
         return b""
+
+
+def _left_out(folder: Path, patch: bytes) -> list[str]:
+    """Paths that the session's last word on the copy names and the diff does not hold (too large, for one)."""
+    from codeagent.session.log import last_of
+    from codeagent.session.store import EVENTS
+    from codeagent.ui.inert import inert_line
+
+    named = (last_of(folder / EVENTS, "workspace_changed") or {}).get("paths")
+    if not isinstance(named, list):
+        return []
+    held = {path for one in _parsed(patch, False) for path in one.paths}
+    return [inert_line(path) for path in named if isinstance(path, str) and path not in held]
 
 
 def _parsed(patch: bytes, reversed_: bool) -> list[FilePatch]:

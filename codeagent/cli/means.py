@@ -183,6 +183,7 @@ class _StoredDiff:
         self._sandbox = sandbox
         self._terminal = terminal
         self._stored = b""
+        self._notes: tuple[str, ...] = ()
         with suppress(OSError):
             self._stored = session.diff_file.read_bytes()  # of a session that goes on
 
@@ -193,7 +194,7 @@ class _StoredDiff:
         except ToolError as error:
             self._terminal.note(f"the change could not be stored: {error.sentence}", "warn")
             return
-        if diff.patch != self._stored:
+        if (diff.patch, diff.notes) != (self._stored, self._notes):
             from codeagent.applying.merge import keep_bases
 
             self._stored = diff.patch
@@ -201,4 +202,6 @@ class _StoredDiff:
             keep_bases(self._repo, diff.patch, self._session.bases)
             self._session.emit(WorkspaceChanged(list(diff.paths)))
             for note in diff.notes:
-                self._terminal.note(note, "warn")
+                if note not in self._notes:
+                    self._terminal.note(note, "warn")
+            self._notes = diff.notes

@@ -13,7 +13,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from codeagent.events import SessionStarted, TurnStarted
+from codeagent.events import SessionStarted, TurnStarted, WorkspaceChanged
 from codeagent.session.store import Session
 from tests.applying.applied import Tree, make, patch_between, tree
 
@@ -101,6 +101,16 @@ def test_without_a_terminal_nothing_happens_but_with_yes(repo: Path, session: Pa
     assert err == (
         "codeagent: error: There is no terminal to ask at.\n"
         "Look at `codeagent diff`, then use `codeagent apply --yes`.\n"
+    )
+
+
+def test_what_is_not_in_the_diff_is_named(repo: Path, session: Path) -> None:
+    with Session.open(session) as opened:
+        opened.emit(WorkspaceChanged([".envrc", "a.py", "huge\x1b.bin", "logo"]))
+    code, _, err = apply(repo, "--yes")
+    assert (code, err.splitlines()[0]) == (
+        0,
+        "note: huge\\x1b.bin has changed in the private copy, and is not in the diff",
     )
 
 

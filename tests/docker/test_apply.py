@@ -25,6 +25,7 @@ OLD: Tree = {
     "emptied": (0o100644, b"e\n"),
     "link": (0o120000, b"a.py"),
     ".gitignore": (0o100644, b"*.o\n"),
+    "lines": (0o100644, b"".join(b"line %d\n" % number for number in range(1, 21))),
 }
 CHANGE = r"""
 printf 'x = 2\n' > a.py; printf '\000\003' > logo; mv 'old name' 'new name'; chmod +x run.sh; rm gone
@@ -34,7 +35,7 @@ printf 'a\r\nB\r\nno end' > crlf; : > emptied; ln -sf run.sh link; : > 'new empt
 mkdir 'tab	and
 break' 'trail ' ; printf q > 'tab	and
 break/qu"o\te'; : > 'trail /e'; printf '\377\r' > "$(printf 'caf\351')"; printf 'é' > 'é'; printf x > ' -rf *'
-touch a.o
+touch a.o; sed -i 's/^line 10$/theirs/' lines
 """
 
 
@@ -56,3 +57,10 @@ def test_what_the_agent_changed_comes_out_exactly(tmp_path: Path, engine: Engine
     assert tree(repo) == tree(expected)
     assert program.run("apply", "--yes", "--reverse", cwd=repo).code == 0
     assert tree(repo) == OLD
+    lines = repo / "lines"
+    lines.write_text(lines.read_text().replace("line 8\n", "mine\n"))
+    refused = program.run("apply", "--yes", cwd=repo)
+    assert (refused.code, "lines: it was changed since the copy was made" in refused.err) == (1, True)
+    assert program.run("apply", "--yes", "--3way", cwd=repo).code == 0
+    merged = (expected / "lines").read_text().replace("line 8\n", "mine\n")
+    assert tree(repo) == {**tree(expected), "lines": (0o100644, merged.encode())}

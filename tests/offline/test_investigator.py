@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -301,6 +302,43 @@ def test_a_place_far_down_a_long_file_is_read_where_it_is(tmp_path: Path) -> Non
     assert found.cites("long.py", 4_008)
     starts = [json.loads(call.arguments)["start_line"] for call in found.calls if call.name == "read_file"]
     assert starts == [None, 2001, 3501]
+
+
+def test_more_results_than_a_call_returns_are_read_from_where_they_are_kept(tmp_path: Path) -> None:
+    machine = Machine(repository(tmp_path, {"a.py": "def find(x):\n    return None\n"}))
+    (tmp_path / "outputs").mkdir()
+    run_command, read_file = machine.run_command, machine.read_file
+
+    def cut(arguments: Mapping[str, str]) -> str:
+        (tmp_path / "outputs/1.txt").write_text(run_command(arguments).partition("\n")[2])
+        return "[exit code 0; 0.01 s]\n[… 70,000 bytes left out; the whole output: read_file /outputs/1.txt …]\n"
+
+    machine.run_command = cut  # type: ignore[method-assign]
+    machine.read_file = lambda arguments: read_file({**arguments, "path": str(arguments["path"]).lstrip("/")})  # type: ignore[method-assign]
+    found = machine.ask("why does find() return None")
+    assert found.cites("a.py", 2)
+    assert "A search had more results" not in found.answer
+
+
+def test_inherited_methods_and_what_super_means_are_followed(tmp_path: Path) -> None:
+    code = (
+        "class Base:\n    def pick(self):\n        return None\n\n\nclass Middle(Base):\n    def pick(self):\n"
+        "        return super().pick()\n\n\nclass Leaf(Middle):\n    pass\n"
+    )
+    other = "from base import Leaf\n\n\nclass Odd(Leaf):\n    def pick(self):\n        return None if self else 1\n"
+    found = Machine(repository(tmp_path, {"base.py": code, "odd.py": other})).ask("why does Leaf.pick return None")
+    assert found.cites("base.py", 3)
+    assert not found.cites("odd.py", 6)
+
+
+def test_an_exception_made_by_a_helper_and_a_subtype_of_the_named_one_are_found(tmp_path: Path) -> None:
+    code = (
+        "class Broken(ValueError):\n    pass\n\n\ndef load(x):\n    if not x:\n        raise _broken(x)\n\n\n"
+        "def _broken(x):\n    return Broken(x)\n"
+    )
+    found = Machine(repository(tmp_path, {"load.py": code})).ask("why does load() raise ValueError")
+    assert found.cites("load.py", 11)
+    assert "reached through `load`: `raise _broken(x)` (load.py:7)" in found.answer
 
 
 def test_go_and_typescript_are_followed_across_files(tmp_path: Path) -> None:

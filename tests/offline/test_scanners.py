@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.providers.offline.analysis import nothing_places
+from codeagent.providers.offline.analysis import (
+    all_calls,
+    calls_behind,
+    declared_types,
+    imported_from,
+    nothing_places,
+)
 from codeagent.providers.offline.question import NULLS
 from codeagent.providers.offline.source import Source, is_test, scan, without_comments
 
@@ -98,6 +107,11 @@ class A(B):
     def ends(self, key):
         if key:
             return 1
+    def settles(self, key):
+        value = self.all[key]
+        if value is None:
+            value = self.usual
+        return value
     def complete(self, key):
         try:
             return 1
@@ -192,6 +206,26 @@ def test_tests_are_recognised_by_their_paths() -> None:
     paths = ["src/test/java/A.java", "a/test_x.py", "a/x_test.go", "a/b.spec.ts", "a/BTest.java", "spec/a.rb"]
     assert [is_test(path) for path in paths] == [True] * 6
     assert [is_test(path) for path in ("src/a.py", "latest/contest.py", "src/testimony.py")] == [False] * 3
+
+
+@pytest.mark.parametrize("suffix", ["py", "java"])
+@pytest.mark.parametrize("piece", ["a", "a.b(", "{", "return a or ", "if (x) ", "import {a, ", "static A<B"])
+def test_a_hostile_file_takes_no_time_to_speak_of(suffix: str, piece: str) -> None:
+    line = (piece * 2_000)[:2_000]
+    start = time.process_time()
+    scanned = source(f"a.{suffix}", "class A {\n  int f(int x) {\n" + f"{line}\n" * 20)
+    for function in scanned.functions:
+        all_calls(function)
+        calls_behind(function, nothing_places(function, NULLS))
+    imported_from(scanned, "b")
+    declared_types(scanned, "a")
+    assert time.process_time() - start < 3.0
+
+
+def test_deep_nesting_ends_nothing() -> None:
+    code = "def f(x):\n" + "".join(f"{' ' * depth}if x:\n" for depth in range(1, 1_500))
+    assert nulls("a.py", f"{code}{' ' * 1_500}return None\n return 1\n") == []
+    assert nulls("a.java", "class A { int f() {" + "if (x) {" * 1_500 + "return null;") == []
 
 
 SNIPPETS = [

@@ -50,7 +50,9 @@ _WAY_OUT = re.compile(r"(?:return|continue|break|raise|throw|(?:sys\.)?exit)\b")
 _SET = re.compile(
     r"(?:[\w<>\[\],.*&?]+[\s*&]+)*(?:(?:this|self)(?:\.|->))?([A-Za-z_$][\w$]*)\s*(?::[^=]+)?:?=(?!=)\s*(.+)"
 )
-_CALL = re.compile(r"(?:([\w$]+)(?:\([^()]*\))?\s*(?:[?!]?\.|->|::)\s*)?([A-Za-z_$][\w$]*)\s*(?:<[\w<>, ]*>)?\(")
+_CALL = re.compile(
+    r"(?<![\w$])(?:([\w$]+)(?:\([^()]*\))?\s*(?:[?!]?\.|->|::)\s*)?([A-Za-z_$][\w$]*)\s*(?:<[\w<>, ]*>)?\("
+)
 _NO_CALL = frozenset(
     "if elif for while switch catch except return new throw raise not and or in is await yield sizeof typeof assert"
     " del with print function lambda super isinstance len str int bool list dict tuple set".split()
@@ -185,7 +187,10 @@ def _falling_off(function: Function, values: Sequence[str]) -> list[Place]:
 
 def _ends(statements: Sequence[Statement], depth: int) -> bool:
     """Whether what follows these statements cannot be reached; `depth` guards stand around all of them."""
-    branches = {one.guards[depth : depth + 1]: one for one in statements}  # each with its last statement
+    branches: dict[tuple[Guard, ...], Statement] = {}  # each with its last statement, in the order of these
+    for one in statements:
+        branches.pop(one.guards[depth : depth + 1], None)
+        branches[one.guards[depth : depth + 1]] = one
     final = statements[-1].guards[depth : depth + 1]
     for branch, last in reversed(branches.items()):
         if not branch:  # what stands alone, or the body of a `try` before its `except`
@@ -257,9 +262,9 @@ def imported_from(source: Source, name: str) -> str:
     """The module that a file imports a name from, as a path without suffix; empty when it does not."""
     word = re.escape(name)
     for pattern in (
-        rf"from\s+([.\w]+)\s+import\s+(?:\([^()]*?|[^()\n]*?)(?<![\w.]){word}\b",
+        rf"from\s+([.\w]+)\s+import\s+(?:\([^()]{{0,2000}}?|[^()\n]{{0,500}}?)(?<![\w.]){word}\b",
         rf"import\s+static\s+([\w.]+)\.{word}\s*;",
-        rf"\{{[^{{}}]*?\b{word}\b[^{{}}]*\}}\s*(?:from|=\s*require\()\s*['\"]([^'\"]+)['\"]",
+        rf"\{{[^{{}}]{{0,2000}}?\b{word}\b[^{{}}]{{0,2000}}\}}\s*(?:from|=\s*require\()\s*['\"]([^'\"]+)['\"]",
     ):
         if match := re.search(pattern, source.text):
             module = match.group(1)

@@ -162,12 +162,14 @@ class _Walk:
             sources = [source for hit in heads[:MAX_FILES] if (source := self._source(hit.path, hit.line))]
             return [function for source in sources for function in source.functions if function.owner == name]
         for _ in range(FEW if target.owner else 0):  # the type, then its supertypes
-            if found := self._methods(name, types, hits):
-                return [function for function in found if function.owner == target.owner] or found
             heads = [hit for hit in hits for one in types if _declares(one, hit)]
-            if not (types := [one for hit in heads for one in _type_names(hit.text) if one not in types]):
-                break
-            hits = self._definitions([*types, name])
+            found = self._functions(name, [hit for hit in hits if hit.path in {head.path for head in heads}])
+            if owned := [function for function in found if function.owner in types]:
+                return owned
+            types = [one for hit in heads for one in _type_names(hit.text) if one not in types]
+            hits = self._definitions([target.owner, *types, name])
+        if target.owner and (found := self._methods(name, [target.owner], hits)):
+            return found
         named = [hit for hit in hits if _defines(name, hit)]
         in_files = [hit for hit in named if any(hit.path.endswith(file) for file in self._question.files)]
         return self._functions(name, in_files or [hit for hit in named if not is_test(hit.path)] or named)

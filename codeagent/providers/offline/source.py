@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 MAX_PIECE = 4_000
-"""Characters of one statement that are looked at, so that no line of a hostile file costs more."""
+"""Characters of one statement that are looked at: no line of a hostile file costs more."""
+MAX_GUARDS = 60
+"""Conditions around one statement; what lies deeper is not looked at."""
 
 _PYTHON = frozenset("py pyi pyw".split())
 _C = frozenset("c h cc cpp cxx hpp hh hxx".split())
@@ -354,7 +356,7 @@ class _Outline:
     def _record(self, start: int, end: int, inner: list[Guard], before: str = "") -> None:
         text, guards = self.source.clean[start:end], inner[::-1]
         for block in reversed(self._blocks if re.search(r"\w", text) else []):
-            if block.type:
+            if block.type or len(guards) > MAX_GUARDS:
                 return
             if block.function is not None:
                 lines, shown = (

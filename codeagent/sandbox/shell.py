@@ -24,14 +24,19 @@ from codeagent.sandbox.owner import SESSION_LABEL
 from codeagent.sandbox.seam import Command, Sandbox
 from codeagent.sandbox.toolbox import Toolbox
 
-# What the guest does to a command, done to the shell: the owner's ids, no capability. Then the image's own shell.
+# What is done to a command (`sandbox/toolbox/begin.c`) but for its own session, which a terminal needs: the owner's
+# ids, no capability. Then the image's own shell.
 _BECOME = """
-import os, signal, sys
-from guest import ids
+import ctypes, os, signal, sys
 for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and exec would pass that on
     signal.signal(ignored, signal.SIG_DFL)
 owner = os.stat(sys.argv[1])
-ids.become_command(ids.Owner(owner.st_uid, owner.st_gid))
+os.setresgid(owner.st_gid, owner.st_gid, owner.st_gid)
+os.setresuid(owner.st_uid, owner.st_uid, owner.st_uid)
+version = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.capset((ctypes.c_uint32 * 2)(version, 0), (ctypes.c_uint32 * 6)()) != 0:
+    raise OSError(ctypes.get_errno(), "its capabilities cannot be dropped")
 os.makedirs(os.environ["HOME"], exist_ok=True)
 os.chdir(sys.argv[1])
 os.execvp("sh", ["sh", "-i"])

@@ -32,8 +32,8 @@ from codeagent.settings import SandboxSettings
 
 ROUNDS = 10
 BLOCK = 20
-FILES = 50
-"""Read in turn: a session that reads the same file again and again is none."""
+FILES = ROUNDS * BLOCK + 1
+"""Each is read once: a session that reads the same file again and again is none."""
 
 
 @dataclass(frozen=True)

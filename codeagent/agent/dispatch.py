@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -33,8 +33,8 @@ Observe = Callable[[ToolCall, ToolResult], None]
 """Told of every call that was carried out or failed, in the order of the calls."""
 
 
-Timed = Future[tuple[ToolResult, int]]
-"""A call under way: its result and its duration in milliseconds."""
+Timed = tuple[ToolResult | SandboxError, int]
+"""A call that has ended: its result, or why there is no sandbox any more, and its duration in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +123,12 @@ class Dispatcher:
         *others, last = runs
         cancel, left = _Cancel(self._interrupts), self._limits.seconds_left()
         started = [self._pool.submit(_timed, run, cancel, left) for run in others]
-        own: Timed = Future()
-        try:
-            own.set_result(_timed(last, cancel, left))
-        except Exception as error:
-            own.set_exception(error)
+        own = _timed(last, cancel, left)
         for future in started:
             # An interruption has cancelled it; how it ended then is its result.
             with suppress(Interrupted), self._interrupts.waiting():
                 wait([future])
-            yield future
+            yield future.result()
         yield own
 
     @property
@@ -204,19 +200,13 @@ class _Batch:
             return
         calls, runs = zip(*self._waiting, strict=True)
         self._waiting.clear()
-        for call, future in zip(calls, self._dispatcher.run(runs), strict=True):
-            result, duration_ms = self._result(future)
-            self.outputs.append(self._dispatcher.finished(call, result, duration_ms))
-
-    def _result(self, future: Timed) -> tuple[ToolResult, int]:
-        try:
-            return future.result()
-        except SandboxError as error:
-            self.failure, self.stop = error, self.stop or Outcome.SANDBOX_FAILED
-            return _error(ErrorKind.SANDBOX_FAILED, error.message), 0
-        finally:
+        for call, (result, duration_ms) in zip(calls, self._dispatcher.run(runs), strict=True):
+            if isinstance(result, SandboxError):
+                self.failure, self.stop = result, self.stop or Outcome.SANDBOX_FAILED
+                result = _error(ErrorKind.SANDBOX_FAILED, result.message)
             if self._dispatcher.interrupted:
                 self.stop = Outcome.INTERRUPTED
+            self.outputs.append(self._dispatcher.finished(call, result, duration_ms))
 
 
 _UNSTARTED = {
@@ -245,10 +235,13 @@ class _Cancel:
         return self.interrupts.pending
 
 
-def _timed(run: Run, cancel: Flag, seconds_left: float) -> tuple[ToolResult, int]:
+def _timed(run: Run, cancel: Flag, seconds_left: float) -> Timed:
     began = time.monotonic()
+    result: ToolResult | SandboxError
     try:
         result = run(cancel, seconds_left)
     except ToolError as error:
         result = refused(error)
+    except SandboxError as error:
+        result = error
     return result, round((time.monotonic() - began) * 1000)

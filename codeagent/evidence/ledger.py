@@ -50,10 +50,12 @@ class Ledger:
     def add_lines(self, call_id: str, path: str, sha256: str, lines: Mapping[int, str]) -> None:
         """Records that a call showed whole lines of a file, by number."""
         known = self._shown.setdefault(path, {}).setdefault(sha256, {})
-        first = (call_id,)  # shared by all lines that no other call has shown
+        first = (call_id,)
+        if not known:  # as nearly always
+            known.update({number: Line(plain(text), first) for number, text in lines.items()})
+            return
         for number, text in lines.items():
-            before = known.get(number)
-            calls = first if before is None else before.call_ids
+            calls = known[number].call_ids if number in known else ()
             known[number] = Line(plain(text), calls if call_id in calls else (*calls, call_id))
 
     def add_text(self, call_id: str, command: str, text: str) -> Text:

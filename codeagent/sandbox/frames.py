@@ -19,6 +19,9 @@ STREAM_HEADER = struct.Struct("!BxxxI")
 STREAMS: Mapping[int, Literal["stdout", "stderr"]] = {1: "stdout", 2: "stderr"}
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # `dumps` would make one each time
+
+
 class Kind(IntEnum):
     CALL = 1
     BODY = 2
@@ -40,7 +43,7 @@ def request(
     request_id: int, op: str, args: Mapping[str, Any], body: bytes = b"", state: int | None = None
 ) -> Iterator[bytes]:
     """The frames of one request, the small ones joined."""
-    call = json.dumps({"op": op, "args": args, "state": state}, separators=(",", ":")).encode("ascii")
+    call = _ENCODER.encode({"op": op, "args": args, "state": state}).encode("ascii")
     if len(call) > MAX_PAYLOAD:
         raise ValueError(f"the arguments of {op} take {len(call)} bytes; long values belong into the body")
     waiting = frame(request_id, Kind.CALL, call)

@@ -51,7 +51,10 @@ def now() -> str:
 
 def encode(record: Record) -> str:
     """One line of JSON in ASCII: nothing in a text can end the line, and lone surrogates survive."""
-    return json.dumps(record, ensure_ascii=True, separators=(",", ":"))
+    return _ENCODER.encode(record)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))  # `dumps` would make one each time
 
 
 class Journal:

@@ -40,6 +40,7 @@ class Kind(IntEnum):
     PING = 5
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))  # `dumps` would make one each time
 KINDS = {kind.value: kind for kind in Kind}
 
 
@@ -56,7 +57,7 @@ def frame(request_id: int, kind: Kind, payload: bytes = b"") -> bytes:
 
 def dump(value: dict[str, Any]) -> bytes:
     """JSON for a frame's payload."""
-    return json.dumps(value, separators=(",", ":")).encode("ascii")
+    return _ENCODER.encode(value).encode("ascii")
 
 
 def load(payload: bytes) -> dict[str, Any]:

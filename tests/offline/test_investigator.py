@@ -385,5 +385,5 @@ def test_whatever_the_tools_say_it_comes_to_an_answer(outputs: list[str], questi
     machine, texts = Machine(Path("/nonesuch")), iter(outputs)
     machine.output = lambda call: ToolOutput(call.call_id, next(texts, "[exit code 1; 0 s]"))  # type: ignore[method-assign]
     found = machine.ask(question)
-    assert found.rounds <= 15
+    assert found.rounds <= 16
     assert NO_MODEL in found.answer

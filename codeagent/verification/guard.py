@@ -5,6 +5,7 @@ If a diff touches one, the change is verified without that part, with the file a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -16,23 +17,24 @@ from codeagent.verification.shadowing import Installed, KindOf, shadowing
 TEST_FOLDERS = frozenset(
     "test tests __tests__ spec specs testing testdata test-data test_data testlib e2e integration-tests "
     "integration_tests functional-tests unit-tests __snapshots__ __mocks__ __fixtures__ androidtest testcases "
-    "test-cases snapshots golden goldens expected cassettes t qa".split()
+    "test-cases golden goldens cassettes t qa".split()
 )
 
 TEST_NAMES = (
     *("test_*", "*_test.*", "*_tests.*", "*.test.*", "*.spec.*", "*_spec.*", "*-test.*", "*-spec.*", "test-*"),
     *("test.*", "tests.*", "conftest.py", "*.snap", "*.bats", "*.t"),
 )
-JAVA_TEST_NAMES = ("Test*", "*Test", "*Tests", "*TestCase", "*IT", "*Spec")
+_JAVA_TEST = re.compile(r"Test(?:[A-Z_0-9]\w*)?|\w*(?:Tests?|TestCase|Spec|[a-z0-9]IT)")
 JAVA_ENDINGS = (".java", ".kt", ".kts", ".groovy", ".scala", ".cs")
 
 CONFIGURATION = (
     # Python
     *("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "setup.py", "noxfile.py"),
     *("pyproject.toml", ".coveragerc", "pipfile*", "poetry.lock", "uv.lock", "requirements*.txt", "constraints*.txt"),
-    *("environment.y*ml", "*.pth", "sitecustomize.*", "usercustomize.*", "nose.cfg", "tasks.py", "dodo.py"),
+    *("environment.y*ml", "*.pth", "sitecustomize.*", "usercustomize.*", "nose.cfg", "dodo.py"),
     # make and friends
-    *("makefile", "gnumakefile", "*.mk", "makefile.*", "cmakelists.txt", "*.cmake", "ctest*", "meson.build"),
+    *("makefile", "gnumakefile", "*.mk", "makefile.am", "makefile.in", "makefile.inc", "makefile.common"),
+    *("cmakelists.txt", "*.cmake", "meson.build"),
     *("meson_options.txt", "build.ninja", "justfile", ".justfile", "taskfile.y*ml", "rakefile", "*.rake"),
     *("build", "build.bazel", "workspace", "workspace.bazel", "module.bazel", ".bazelrc", "*.bzl", "configure"),
     *("configure.ac", "*.am", "sconstruct", "sconscript", "wscript", "dune", "dune-project"),
@@ -67,7 +69,8 @@ CONFIGURATION = (
         ".node-version",
         ".python-version",
         ".ruby-version",
-        "dockerfile*",
+        "dockerfile",
+        "dockerfile.*",
         "docker-compose*.y*ml",
         "compose*.y*ml",
     ),
@@ -121,7 +124,7 @@ def is_test(path: str) -> bool:
     if any(part.lower() in TEST_FOLDERS for part in (*folders, name)):
         return True
     stem, _, ending = name.rpartition(".")
-    if f".{ending}" in JAVA_ENDINGS and any(fnmatchcase(stem, pattern) for pattern in JAVA_TEST_NAMES):
+    if f".{ending}" in JAVA_ENDINGS and _JAVA_TEST.fullmatch(stem):
         return True
     return any(fnmatchcase(name.lower(), pattern) for pattern in TEST_NAMES)
 
@@ -131,7 +134,8 @@ def is_configuration(path: str) -> bool:
     *folders, name = path.lower().split("/")
     if any(folder in CONFIGURATION_FOLDERS or folder.endswith(PLUGIN_FOLDERS) for folder in folders):
         return True
-    return any(fnmatchcase(name, pattern) for pattern in CONFIGURATION)
+    # Deeper down, a `tasks.py` is a module like any other.
+    return path.lower() == "tasks.py" or any(fnmatchcase(name, pattern) for pattern in CONFIGURATION)
 
 
 def _is_executable(patch: FilePatch) -> bool:

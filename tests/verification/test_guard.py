@@ -40,6 +40,7 @@ def created(path: str, mode: int = 0o100644) -> FilePatch:
             "go.mod",
             "src/UserTest.java",
         ),
+        *("src/TestMain.java", "src/UserIT.java", "tasks.py", ".eslintrc.json", "ruff.toml", "golden/out.txt"),
         *("CMakeLists.txt", ".github/workflows/ci.yml", "__snapshots__/a.snap", "node_modules/x/index.js", ".env"),
     ],
 )
@@ -50,7 +51,16 @@ def test_tests_and_configuration_are_guarded_changed_or_new(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["app/service.py", "src/main/java/a/UserService.java", "lib/contest.py", "app/latest.py", "src/Attestation.java"],
+    [
+        *(
+            "app/service.py",
+            "src/main/java/a/UserService.java",
+            "lib/contest.py",
+            "app/latest.py",
+            "src/Attestation.java",
+        ),
+        *("src/Testament.java", "src/AUDIT.java", "app/tasks.py", "app/makefile.py", "src/snapshots/store.py"),
+    ],
 )
 def test_the_code_itself_is_not_guarded(path: str) -> None:
     assert touched(changed(path), created(path)) == []

@@ -76,6 +76,8 @@ REPOSITORY = {
     "scripts/wanted.mjs": "export const wanted = '// 2';\n",
     ".gitignore": "*.log\n",
     "src/lib.rs": RUST,
+    "tools/mvn": f"{PYTEST} --junitxml=target/surefire-reports/TEST-calc.xml > /dev/null\n",
+    "target/surefire-reports/TEST-old.xml": "<testsuite><testcase/><testcase/></testsuite>\n",
 }
 
 
@@ -335,6 +337,12 @@ def test_a_report_in_junits_form_counts_the_tests_of_a_runner_that_does_not_spea
         2,
         0,
     )
+
+
+def test_the_reports_in_mavens_own_folders_count_but_for_those_of_earlier_runs(verifying: Verifying) -> None:
+    record = verifying.changed("sh tools/mvn -q test", {"calc.py": RIGHT})
+    assert record.status is VerificationStatus.PASSED and record.after is not None
+    assert record.after.published()["tests"] == 3
 
 
 def test_a_change_that_breaks_what_passed_before_fails(verifying: Verifying) -> None:

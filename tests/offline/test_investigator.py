@@ -207,6 +207,15 @@ def test_where_gives_definitions_before_uses(tmp_path: Path) -> None:
     )
 
 
+def test_where_finds_what_is_only_set(tmp_path: Path) -> None:
+    code = "LIMIT: int = 3\n\n\nclass Retry:\n    def __init__(self):\n        self.limit = LIMIT\n"
+    machine = Machine(repository(tmp_path, {"retry.py": code}))
+    assert machine.ask("where is `LIMIT`").answer.startswith(
+        "`LIMIT` is defined here:\n- retry.py:1: `LIMIT: int = 3`\n"
+    )
+    assert machine.ask("where is Retry.limit").answer.splitlines()[1] == "- retry.py:6: `self.limit = LIMIT`"
+
+
 def test_a_wrong_path_is_recovered_from(tmp_path: Path) -> None:
     root = repository(tmp_path, {"src/a/b/lookup.py": "def find(x):\n    if x: return None\n    return 1\n"})
     found = Machine(root).ask("why do I get None from find() in src/lookup.py")

@@ -95,6 +95,13 @@ def _defines(name: str, hit: Hit) -> bool:
     )
 
 
+def _sets(name: str, hit: Hit) -> bool:
+    return (
+        re.match(rf"[\w<>\[\], ]*?(?:\b(?:self|this)\.)?\b{re.escape(name)}\s*(?::[^=]+)?=(?!=)", hit.text)
+        is not None
+    )
+
+
 def _type_names(head: str) -> list[str]:
     return re.findall(r"\b[A-Z]\w+", head)
 
@@ -282,12 +289,14 @@ class _Walk:
             name = target.member or target.owner
             hits = self._definitions([target.owner, target.member])
             mentions = self._known.search(re.escape(name), "-w" if self._question.named else "-w -i") or []
+            mentions.sort(key=lambda hit: (is_test(hit.path), not is_source(hit.path), hit.path))
             defined = [hit for hit in hits if _declares(name, hit)] or [hit for hit in hits if _defines(name, hit)]
+            defined = defined or [hit for hit in mentions if _sets(name, hit)]
             heads = {hit.path for hit in hits if target.owner and target.member and _declares(target.owner, hit)}
             defined = [hit for hit in defined if hit.path in heads] or defined
-            uses = [hit for hit in mentions if (hit.path, hit.line) not in {(one.path, one.line) for one in defined}]
+            places = {(hit.path, hit.line) for hit in defined}
             self.report.definitions += defined
-            self.report.uses += sorted(uses, key=lambda hit: (is_test(hit.path), not is_source(hit.path), hit.path))
+            self.report.uses += [hit for hit in mentions if (hit.path, hit.line) not in places]
 
 
 def _supertypes(function: Function) -> list[str]:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ class Program:
             "CODEAGENT_HOME": str(home / "codeagent"),
             "DOCKER_HOST": engine.host,
             "LANG": "C.UTF-8",
+            "TMPDIR": tempfile.gettempdir(),
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             **environ,
         }

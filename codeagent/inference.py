@@ -72,9 +72,9 @@ class Request:
 class Inference:
     """A whole response.
 
-    `items` are the typed items in order, calls under the ids that the server gave them; `raw` is the output verbatim, in the form of the API;
-    `finish_word` is the API's own word; `detail` is the server's explanation when it gave one. `text_call` tells
-    that the model wrote a tool call as text: nothing was called, and the text is no answer.
+    `items` are the typed items in order, calls under the ids that the server gave them; `raw` is the output verbatim,
+    in the form of the API; `finish_word` is the API's own word; `detail` is the server's explanation when it gave
+    one. `text_call` tells that the model wrote a tool call as text: nothing was called, and the text is no answer.
     """
 
     items: tuple[Item, ...]

@@ -22,13 +22,11 @@ def judge_baseline(run: CheckRun, runners: Sequence[Runner]) -> Judgement:
     """Whether the run on the untouched repository failed, and by running."""
     not_run = VerificationStatus.NOT_RUN
     if run.stopped:
-        remedy = "Raise --verify-time-limit, or name a narrower command." if run.timed_out else _TRY_IT
-        return not_run, f"{run.stopped}, before any change", remedy
+        return not_run, f"{run.stopped}, before any change", _remedy(run)
     if run.tests is not None and run.tests.nothing:
         return not_run, f"{run.tests.runner} executed no test, before any change", "Select tests that exist and run."
     if run.unusable:
-        missing = "not found" in run.unusable or "not installed" in run.unusable or "found no module" in run.unusable
-        return not_run, run.unusable, _IN_THE_IMAGE if missing else _TRY_IT
+        return not_run, run.unusable, _remedy(run)
     crashed = run.exit_code is not None and run.exit_code >= 128
     if runners and run.tests is None and not crashed:
         name = runners[0].name
@@ -40,6 +38,16 @@ def judge_baseline(run: CheckRun, runners: Sequence[Runner]) -> Judgement:
             return not_run, reason, "Give a command whose exit code is that of its tests."
         return VerificationStatus.NOT_REPRODUCED, PASSES_ALREADY, _SHOW_FAULT
     return None, "", ""
+
+
+def _remedy(run: CheckRun) -> str:
+    """What to do about a run that was stopped, or that says nothing."""
+    if run.timed_out:
+        return "Raise --verify-time-limit, or name a narrower command."
+    if run.starved:
+        return "Raise `memory` or `pids` under [sandbox] in the configuration, or name a narrower command."
+    missing = any(word in run.unusable for word in ("not found", "not installed", "found no module"))
+    return _IN_THE_IMAGE if missing else _TRY_IT
 
 
 def fault_of(run: CheckRun, expected: str, before: CheckRun | None) -> str:

@@ -48,6 +48,8 @@ class CheckRun:
     stopped: str = ""
     """What ended it from outside, as a clause (`it was still running at its time limit of 900 s`)."""
     timed_out: bool = False
+    starved: bool = False
+    """A limit of the container (memory, processes) was reached meanwhile."""
     tests: TestCount | None = None
     unusable: str = ""
     """Why a failing run says nothing about the code (see `runners.unusable`)."""

@@ -241,6 +241,7 @@ def _run(
             output_tail=output[-TAIL_CHARACTERS:],
             stopped=_stopped(result, check),
             timed_out=result.ending is Ending.TIMEOUT,
+            starved=bool(result.starved),
             tests=tests,
             unusable=result.starved or unusable(result.exit_code, output, runners, tests) if result.exit_code else "",
             silent=() if "||" in check.command or report else silent(output, runners),

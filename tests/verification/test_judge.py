@@ -44,6 +44,13 @@ def test_a_run_that_shows_no_fault_has_a_reason_and_a_remedy(run: CheckRun, reas
     assert (status, said) == (VerificationStatus.NOT_RUN, reason) and remedy
 
 
+def test_a_run_that_used_up_its_container_says_which_limits_to_raise() -> None:
+    starved = replace(FAILS, starved=True, unusable="it reached the container's limit of 64 processes")
+    status, reason, remedy = judge_baseline(starved, PYTEST)
+    assert (status, reason) == (VerificationStatus.NOT_RUN, "it reached the container's limit of 64 processes")
+    assert remedy.startswith("Raise `memory` or `pids` under [sandbox]")
+
+
 def test_a_run_that_passes_leaves_nothing_to_reproduce() -> None:
     status, reason, remedy = judge_baseline(PASSES, PYTEST)
     assert (status, reason) == (VerificationStatus.NOT_REPRODUCED, PASSES_ALREADY) and "--force" in remedy

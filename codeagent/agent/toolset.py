@@ -39,11 +39,11 @@ class Toolset:
 
     def _read_file(self, call: ToolCall) -> Action:
         args = parse_arguments(read_file.SPEC, call.arguments)
-        return Action(lambda _cancel, _left: read_file.run(self._sandbox, self._outputs, args))
+        return Action(lambda cancel, _left: read_file.run(self._sandbox.reading(cancel), self._outputs, args))
 
     def _list_dir(self, call: ToolCall) -> Action:
         args = parse_arguments(list_dir.SPEC, call.arguments)
-        return Action(lambda _cancel, _left: list_dir.run(self._sandbox, args))
+        return Action(lambda cancel, _left: list_dir.run(self._sandbox.reading(cancel), args))
 
     def _run_command(self, call: ToolCall) -> Action:
         args = run_command.parse(call.arguments)

@@ -96,13 +96,15 @@ class Channel:
         cancel: Flag | None = None,
         timeout: float | None = None,
         state: int | None = None,
+        leave: Flag | None = None,
     ) -> tuple[dict[str, Any], bytes]:
         """One request: the reply's fields and its body.
 
         `on_body` gets the body's pieces as they arrive, in whatever thread reads them, instead of collecting them.
         Setting `cancel` asks the guest to end early; its reply still counts. After `timeout` seconds the guest is
-        taken for broken. With `state`, nothing is done unless the guest's masks are in that state. Raises ToolError
-        when the guest refuses, Outdated, and ChannelLost when it is out of reach.
+        taken for broken. With `state`, nothing is done unless the guest's masks are in that state. Setting `leave`
+        raises ToolError(cancelled) without waiting for the reply. Raises ToolError when the guest refuses, Outdated,
+        and ChannelLost when it is out of reach.
         """
         pending = _Pending(on_body)
         with self._state:
@@ -115,7 +117,7 @@ class Channel:
             for piece in request(request_id, op, args, body, state):
                 self._send(piece)
             deadline = None if timeout is None else time.monotonic() + timeout
-            return self._await(pending, cancel, deadline, request_id)
+            return self._await(pending, cancel, deadline, request_id, leave)
         finally:
             if not pending.over:
                 self._forget(request_id, pending)
@@ -149,15 +151,22 @@ class Channel:
                 raise
 
     def _await(
-        self, pending: _Pending, cancel: Flag | None, deadline: float | None, request_id: int
+        self,
+        pending: _Pending,
+        cancel: Flag | None,
+        deadline: float | None,
+        request_id: int,
+        leave: Flag | None = None,
     ) -> tuple[dict[str, Any], bytes]:
         asked = False
         pending.waiting = True
         while not pending.over:
-            self._wait(pending, _patience(None if asked else cancel, deadline))
+            self._wait(pending, _patience(leave or (None if asked else cancel), deadline))
             if pending.over:
                 break
             now = time.monotonic()
+            if leave is not None and leave.is_set():
+                raise ToolError(ErrorKind.CANCELLED, "the call was cancelled before its result was there")
             if cancel is not None and not asked and cancel.is_set():
                 self._send(frame(request_id, Kind.CANCEL))
                 asked = True

@@ -21,6 +21,7 @@ from codeagent.sandbox.ended import command_result
 from codeagent.sandbox.hardening import WORKSPACE, Mount
 from codeagent.sandbox.marker import host_marker
 from codeagent.sandbox.output import OutputKeeper, saved_name
+from codeagent.sandbox.reading import Reading
 from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Flag, Listing, Steps
 from codeagent.sandbox.session_containers import Guarded, Lease, Parts, Slot, Starter, hanging_up
 from codeagent.sandbox.view import View, Volumes
@@ -83,17 +84,23 @@ class DockerSandbox:
         self._ready.result()
         return "engine" if self._mounts else "upload"
 
-    def read_file(self, path: str, start_line: int | None, end_line: int | None) -> FilePage:
-        page = self._read(lambda calls: self._parts.layout.read_file(calls, path, start_line, end_line))
+    def reading(self, cancel: Flag) -> Reading:
+        return Reading(self, cancel)
+
+    def read_file(
+        self, path: str, start_line: int | None, end_line: int | None, cancel: Flag | None = None
+    ) -> FilePage:
+        page = self._read(lambda calls: self._parts.layout.read_file(calls, path, start_line, end_line), cancel)
         notes = self._take_notes()
         return replace(page, notes=(*page.notes, *notes)) if notes else page
 
-    def list_dir(self, path: str, depth: int, offset: int) -> Listing:
-        listing = self._read(lambda calls: self._parts.layout.list_dir(calls, path, depth, offset))
-        return replace(listing, notes=(*listing.notes, *self._take_notes()))
+    def list_dir(self, path: str, depth: int, offset: int, cancel: Flag | None = None) -> Listing:
+        listing = self._read(lambda calls: self._parts.layout.list_dir(calls, path, depth, offset), cancel)
+        notes = self._take_notes()
+        return replace(listing, notes=(*listing.notes, *notes)) if notes else listing
 
-    def fetch(self, path: str) -> bytes:
-        return self._read(lambda calls: self._parts.layout.fetch(calls, path))
+    def fetch(self, path: str, cancel: Flag | None = None) -> bytes:
+        return self._read(lambda calls: self._parts.layout.fetch(calls, path), cancel)
 
     def run(self, command: Command, cancel: Flag) -> CommandResult:
         """Runs to its end, its deadline, or until `cancel` is set; nothing it started outlives the call."""
@@ -154,22 +161,22 @@ class DockerSandbox:
 
     # Which container answers
 
-    def _read(self, ask: Callable[[Guarded], Answer]) -> Answer:
+    def _read(self, ask: Callable[[Guarded], Answer], cancel: Flag | None = None) -> Answer:
         """Asks the reader; reading twice does no harm, so a lost container is only noticed by the note."""
         try:
-            return self._ask(self._reading_slot(), ask)
+            return self._ask(self._reading_slot(), ask, cancel)
         except _Replaced as replaced:
             with self._lock:
                 self._notes.append(replaced.note)
-        return self._ask(self._reading_slot(), ask)
+        return self._ask(self._reading_slot(), ask, cancel)
 
     def _write(self, ask: Callable[[Guarded], Answer]) -> Answer:
         return self._ask(self._writing_slot(), ask)
 
-    def _ask(self, slot: Slot, ask: Callable[[Guarded], Answer]) -> Answer:
+    def _ask(self, slot: Slot, ask: Callable[[Guarded], Answer], leave: Flag | None = None) -> Answer:
         """One call, in a container whose masks are in place. One lost meanwhile is replaced, and the call fails."""
         for _ in range(MASK_ROUNDS):
-            calls = self._current(slot)
+            calls = self._current(slot, leave)
             with self._lease.holding(calls.container):
                 try:
                     return ask(calls)
@@ -179,13 +186,13 @@ class DockerSandbox:
                     raise _Replaced(self._replace(slot, calls.container, lost.reason)) from None
         raise _unsteady()
 
-    def _current(self, slot: Slot) -> Guarded:
+    def _current(self, slot: Slot, leave: Flag | None) -> Guarded:
         with self._lock:
             if lost := slot.running.channel.loss():
                 self._notes.append(self._replace(slot, slot.running, lost))
             if slot.state is None and slot is self._reader and not self.has_copy:
                 self._renew_masks(slot)
-            return Guarded(slot.running, slot.state)
+            return Guarded(slot.running, slot.state, leave)
 
     def _forget_state(self, slot: Slot, seen: Guarded) -> None:
         with self._lock:

@@ -167,6 +167,9 @@ class Files(Protocol):
 class Sandbox(Files, Protocol):
     """One session's containers. Used from several threads: read-only calls run at the same time."""
 
+    def reading(self, cancel: Flag) -> Files:
+        """The same files; a call is left where it is when `cancel` is set: ToolError(cancelled)."""
+
     def run(self, command: Command, cancel: Flag) -> CommandResult:
         """Runs to its end, its deadline, or until `cancel` is set; nothing it started outlives the call."""
 

@@ -70,10 +70,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """Calls to one container, carried out only while its masks are in `state` (see `Channel.call`)."""
+    """Calls to one container, carried out only while its masks are in `state`, and left when `leave` is set.
+
+    See `Channel.call`.
+    """
 
     container: Container
     state: int | None
+    leave: Flag | None = None
 
     def call(
         self,
@@ -85,7 +89,7 @@ class Guarded:
         timeout: float | None = None,
     ) -> tuple[dict[str, Any], bytes]:
         """Raises as `Channel.call` does."""
-        return self.container.channel.call(op, args, body, on_body, cancel, timeout, self.state)
+        return self.container.channel.call(op, args, body, on_body, cancel, timeout, self.state, self.leave)
 
 
 class Lease:

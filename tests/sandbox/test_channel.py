@@ -301,6 +301,23 @@ def test_cancelling_asks_the_guest_and_its_reply_counts(pair: Pair) -> None:
     assert result() == ({"ending": "cancelled"}, b"")
 
 
+def test_a_call_is_left_at_once_and_the_channel_goes_on(pair: Pair) -> None:
+    channel, guest = pair
+    leave = threading.Event()
+    result = asked(channel, leave=leave)
+    number = guest.request()[0]
+    began = time.monotonic()
+    leave.set()
+    left = result()
+    assert isinstance(left, ToolError) and left.kind is ErrorKind.CANCELLED
+    assert time.monotonic() - began < 1
+    assert guest.read() == (number, Kind.CANCEL, b"")
+    guest.end(number, {"ok": {}})
+    again = asked(channel)
+    guest.end(guest.request()[0], {"ok": {"fine": True}})
+    assert again() == ({"fine": True}, b"")
+
+
 def test_a_guest_that_does_not_answer_in_time_is_given_up(pair: Pair) -> None:
     channel, guest = pair
     began = time.monotonic()

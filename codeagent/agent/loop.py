@@ -196,8 +196,8 @@ def _incomplete(turn: Turn, inference: Inference) -> Ending | None:
         case Finish.CONTEXT_FULL:
             return _out_of_room(turn, text)
         case _:
-            error = ModelError(f"The response cannot be used: {inference.detail}.") if inference.detail else None
-            return Ending(Outcome.TRUNCATED, text, error)
+            unusable = ModelError(f"The response cannot be used: {inference.detail}.") if inference.detail else None
+            return Ending(Outcome.TRUNCATED, text, unusable)
 
 
 def _out_of_room(turn: Turn, text: str) -> Ending | None:

@@ -52,6 +52,12 @@ def test_file_then_environment_then_flags(tmp_path: Path) -> None:
     }
 
 
+def test_a_verification_has_a_time_limit_of_its_own(tmp_path: Path) -> None:
+    config = load(tmp_path, "time_limit = 60\nverify_time_limit = 120\n", {"CODEAGENT_VERIFY_TIME_LIMIT": "90"})
+    assert (config.time_limit, config.verify_time_limit) == (60.0, 90.0)
+    assert load(tmp_path, "", {}).verify_time_limit == 900.0
+
+
 def test_the_vendors_variables_act_on_openai_alone_and_below_ours(tmp_path: Path) -> None:
     env = {"OPENAI_BASE_URL": "http://x/v1", "OPENAI_MODEL": "m", "CODEAGENT_MODEL": "ours", "OPENAI_API_KEY": "k"}
     config = load(tmp_path, "[providers.openai]\nbase_url = 'http://file'\n", env)

@@ -105,11 +105,23 @@ def test_a_check_that_passes_already_starts_no_turn(program: Program, repo: Path
     assert "What to do: Give a command that fails because of the fault" in shown
 
 
-def test_a_missing_runner_ends_before_the_turn_with_its_reason(program: Program, repo: Path) -> None:
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ("nosuch", "(the command was not found in the image)\nWhat to do: Name an image"),
+        (
+            "sleep 60",
+            "(it was still running at its time limit of 1 s, before any change)\nWhat to do: Raise --verify-time-limit",
+        ),
+    ],
+)
+def test_a_check_that_shows_nothing_ends_before_the_turn_with_its_reason_and_the_remedy(
+    program: Program, repo: Path, check: str, said: str
+) -> None:
     with ModelServer([]) as server:
-        ran = program.run("fix", "x", "--repo", str(repo), "--verify", "nosuch", server=server)
-    assert ran.code == 5
-    assert "Fix: not verified (the command was not found in the image)\nWhat to do: Name an image" in ran.err
+        argv = ("fix", "x", "--repo", str(repo), "--verify", check, "--verify-time-limit", "1")
+        ran = program.run(*argv, server=server)
+    assert ran.code == 5 and f"Loop: not started\nFix: not verified {said}" in ran.err
 
 
 def test_fix_needs_a_check(program: Program, repo: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_check_that_passes_already_starts_no_turn(program: Program, repo: Path
         ("nosuch", "(the command was not found in the image)\nWhat to do: Name an image"),
         (
             "sleep 60",
-            "(it was still running at its time limit of 1 s, before any change)\nWhat to do: Raise --verify-time-limit",
+            "(it was still running at its time limit of 1 s, before any change)\nWhat to do: Raise --verify",
         ),
     ],
 )

@@ -96,6 +96,17 @@ def test_calls_that_read_run_together_and_are_answered_in_their_order(desk: Desk
     assert desk.observed == ["look:a", "look:b", "look:c"]
 
 
+def test_what_has_ended_is_told_while_a_later_call_still_runs(desk: Desk) -> None:
+    def told_before(_cancel: Flag) -> ToolResult:
+        deadline = time.monotonic() + 5
+        while desk.observed != ["look:a", "look:b"] and time.monotonic() < deadline:
+            time.sleep(0.005)
+        return ToolResult(f"after {len(desk.observed)}")
+
+    desk.bodies = {"look:a": saying("a"), "look:b": saying("b"), "look:c": told_before}
+    assert desk.dispatch("look:a", "look:b", "look:c")[0][-1] == ("after 2", None)
+
+
 def test_a_call_that_may_write_runs_alone_in_its_place(desk: Desk) -> None:
     running: list[str] = []
     seen: dict[str, tuple[str, ...]] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 import rich
 
 import codeagent
+from codeagent.providers.offline.source import scan
 from tests.offline.machine import Machine
 
 PACKAGES = {
@@ -50,3 +53,17 @@ def test_the_line_is_cited(package: str, question: str, path: str, text: str, tm
     assert places
     assert any(found.cites(path, number) for number in places), found.answer
     assert found.rounds <= 15
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_functions_and_returns_are_those_that_pythons_own_parser_finds(package: str) -> None:
+    for path in PACKAGES[package].rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        nodes = list(ast.walk(ast.parse(text)))
+        functions = {
+            (one.name, one.lineno) for one in nodes if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        found = scan(path.name, text).functions
+        assert {(function.name, function.line) for function in found} == functions, path
+        returns = {one.line for function in found for one in function.statements if re.match(r"return\b", one.text)}
+        assert returns == {one.lineno for one in nodes if isinstance(one, ast.Return)}, path

@@ -59,6 +59,7 @@ public class A<T extends B> implements C {
     }
     boolean empty() { return first() == null; }
     T plain(String key) { return this.all.get(key); }
+    Map.Entry<String, T> last(String key) throws A.Lost { return null; }
     enum Kind { ONE, TWO }
 }
 """,
@@ -69,6 +70,7 @@ public class A<T extends B> implements C {
         ("A.find", 18, ["catch (IOException | RuntimeException gone)"]),
         ("A.find", 20, []),
         ("A.plain", 23, []),
+        ("A.last", 24, []),
     ]
 
 
@@ -92,6 +94,7 @@ class A(B):
         while True:
             pass
     def never(self): return self.x is None
+    def short(self, key: str) -> "A | None": return None
     def may(self, key):
         value = None
         for one in self.all:
@@ -123,9 +126,10 @@ class A(B):
         ("A.find", 9, ["key"]),
         ("A.find", 12, ["line"]),
         ("A.find", 14, [""]),
-        ("A.may", 23, []),
-        ("A.of", 27, ["case 1"]),
-        ("A.ends", 32, []),
+        ("A.short", 18, []),
+        ("A.may", 24, []),
+        ("A.of", 28, ["case 1"]),
+        ("A.ends", 33, []),
     ]
 
 

@@ -227,7 +227,7 @@ _FUNCTIONS = (
     re.compile(r"func\s+\(\s*\w*\s*\*?(?P<owner>\w+)[^)]*\)\s*(?P<name>\w+)\s*[(\[]"),
     re.compile(r"[^=]*?(?P<owner>)(?P<name>[\w$]+)\s*[:=]\s*(?:async\s*)?(?:function\b|[^=]*=>\s*$)"),
     re.compile(
-        r"(?s:(?!.*\b(?:return|new|throw|await)\b[^(]*\())[^=(.]*?(?:(?P<owner>\w+)\s*::\s*)?"
+        r"(?s:(?!.*\b(?:return|new|throw|await)\b[^(]*\())[^=(]*?(?<![\w$.])(?:(?P<owner>\w+)\s*::\s*)?"
         r"(?P<name>(?!(?:if|for|while|switch|catch|function|sizeof|super|this)\b)~?[\w$]+)\s*(?:<[^()=]*>)?\s*\("
     ),
 )
@@ -305,6 +305,11 @@ class _Outline:
             self._blocks.append(_Block(depth, guards[-1] if guards else None))
         elif opens:
             self._open(start, end, depth)
+        elif self._python and re.match(r"(?:async\s+)?def\b", self.source.clean[start:end]):  # all in one line
+            marks = _outside_brackets(self.source.clean[start:end])
+            stop = start + next((at + 1 for at, mark in marks if mark == ":"), end - start)
+            self._open(start, stop, depth)
+            self._record(*self._trimmed(stop, end), [])
         elif not self._python and (arrow := _ARROW.match(self.source.clean, start, end)):
             self._open(start, arrow.end(), depth)
             self._record(arrow.end(), end, guards, "return ")

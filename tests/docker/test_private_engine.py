@@ -196,14 +196,23 @@ def test_an_engine_that_was_named_is_never_replaced_by_an_installed_one(environ:
     assert said == []
 
 
-def test_a_dockerfile_that_cannot_be_built_gives_its_last_words(own: PrivateEngine) -> None:
+def test_an_image_that_can_be_built_in_neither_way_says_why_not(
+    own: PrivateEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = connect(own.url)
     import_base(engine, "#!/bin/sh\necho 'E: no such mirror' >&2\nexit 100\n")
-    reason = images._from_dockerfile(engine, silent)
+    monkeypatch.setenv("PATH", "/nowhere")  # no debootstrap
+    with pytest.raises(SandboxError) as raised:
+        images._build(engine, silent, -1)
     engine.close()
-    assert reason is not None
-    assert reason.startswith("the build failed: The command ")
-    assert reason.endswith(" returned a non-zero code: 100 (before that: E: no such mirror)")
+    assert raised.value.message.startswith(
+        "The default image cannot be built: from a registry, the build failed: The command "
+    )
+    assert raised.value.message.endswith(
+        " returned a non-zero code: 100 (before that: E: no such mirror); without one, debootstrap is not installed."
+    )
+    assert raised.value.remedy.startswith("As root, run `codeagent sandbox build --install`")
+    assert raised.value.exit_code == 4
 
 
 def test_without_root_building_from_debian_packages_is_refused_with_what_to_do() -> None:

@@ -54,19 +54,22 @@ class Makefile:
             if recipe:
                 self.recipes.setdefault(target, []).append(recipe.strip().lstrip("@+-"))
 
-    def run_by(self, targets: Sequence[str]) -> Iterator[str]:
-        """The shell lines of the recipes that making `targets` (none: the first) comes to, those of pattern rules
-        too, and of whatever is called to give a variable its value."""
+    def made(self, targets: Sequence[str]) -> list[str]:
+        """The targets with a recipe that making `targets` (none: the first) comes to, pattern rules too."""
         waiting = list(targets) or [self.first]
         waiting += [target for target in self.recipes if "%" in target or target == ".DEFAULT"]
-        seen: set[str] = set()
+        seen: dict[str, None] = {}
         while waiting:
             target = waiting.pop()
-            if target in seen:
-                continue
-            seen.add(target)
-            waiting += self.prerequisites.get(target, [])
-            for line in self.recipes.get(target, []):
+            if target not in seen:
+                seen[target] = None
+                waiting += self.prerequisites.get(target, [])
+        return [target for target in seen if target in self.recipes]
+
+    def run_by(self, targets: Sequence[str]) -> Iterator[str]:
+        """The shell lines of these recipes, and of whatever is called to give a variable its value."""
+        for target in self.made(targets):
+            for line in self.recipes[target]:
                 yield self.expanded(line.replace("$$", "\0")).replace("\0", "$")
         for value in self.variables.values():
             for called in re.findall(r"\$\(shell\s+([^()]*)\)", value):

@@ -152,6 +152,10 @@ class Reach:
                 targets.append(word)
         makefile = Makefile()
         self._include(makefile, files or _MAKEFILES, folder)
+        for target in makefile.made(targets):
+            # A new file with a target's name would make its recipe seem done.
+            if (path := _path(target, folder)) is not None and "%" not in path and self.read(path) is None:
+                self.names.add(path)
         for line in makefile.run_by(targets):
             self.follow(line, folder)
 

@@ -59,6 +59,14 @@ def test_make_is_followed_into_what_it_includes_and_what_the_target_runs() -> No
     assert those_reached("make test", f"{paths} {others}") == paths.split()
 
 
+def test_a_new_file_with_the_name_of_a_target_would_keep_its_recipe_from_running() -> None:
+    tree = {
+        "Makefile": "check: unit src/gen.c src/a.c\nunit:\n\tpytest\nsrc/gen.c: a.y\n\tyacc a.y\n",
+        "src/gen.c": "x",
+    }
+    assert those_reached("make check", "unit check src/gen.c src/a.c a.y", tree) == ["unit", "check"]
+
+
 def test_only_the_recipes_of_the_target_count() -> None:
     assert those_reached("make run", "tools/serve.py scripts/check.sh Makefile") == ["tools/serve.py", "Makefile"]
     assert those_reached("make", "tools/serve.py scripts/check.sh") == ["tools/serve.py"]

@@ -23,7 +23,7 @@ examples:
   codeagent apply 3kx7p --yes     without asking, for scripts
   codeagent apply --reverse       takes it back
 
-exit codes: 0 applied or nothing to apply, 1 not applied, 2 usage
+exit codes: 0 applied or nothing to apply, 1 not applied, 2 usage, 130 interrupted
 """
 
 
@@ -183,11 +183,12 @@ class _Apply:
     def _report(self, made: Plan, before: str, after: str) -> None:
         from codeagent.errors import StorageError
         from codeagent.events import Applied
+        from codeagent.ui.inert import inert_line
 
         paths = sorted(one.path for one in made.writes)
         done = "Took back" if self._args.reverse else "Applied"
         back = "" if self._args.reverse else " `codeagent apply --reverse` takes it back."
-        print(f"{done} {_counted(made)} in {self._repo}.{back}", file=sys.stderr)
+        print(f"{done} {_counted(made)} in {inert_line(str(self._repo))}.{back}", file=sys.stderr)
         if before == after:
             print(f"Everything else is untouched (sha256 {before[:16]} before and after).", file=sys.stderr)
         else:

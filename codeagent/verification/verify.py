@@ -227,6 +227,12 @@ def _run(
             )
             if result.ending is Ending.CANCELLED:
                 raise SandboxError("the run was interrupted", "")
+            if result.ending is Ending.FULL:
+                # The engine's whole disk is looked at, so it may have been another program.
+                raise SandboxError(
+                    "it, or another program on the engine's disk, wrote more than the private copy may grow",
+                    "Raise `copy_limit` under [sandbox] in the configuration, or run it again.",
+                )
             report = count_reports(reports, read_reports(sandbox, check.command))
     finally:
         check.steps("", 0, 0)
@@ -255,7 +261,6 @@ def _stopped(result: CommandResult, check: Check) -> str:
     return {
         Ending.TIMEOUT: f"it was still running at its time limit of {check.timeout_seconds:g} s",
         Ending.MEMORY: result.starved or "it ran out of memory",
-        Ending.FULL: "it wrote more than the private copy may grow",
     }.get(result.ending, "" if result.exit_code is not None else "it was ended from outside")
 
 

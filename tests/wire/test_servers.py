@@ -20,8 +20,8 @@ from codeagent.providers.failures import retry_after
 from tests.model_script import Scripted
 from tests.model_server import ModelServer, call, raw_sse, reply, status, text
 from tests.wire.chat_chunks import chunk
+from tests.wire.recorded import AGAIN, EXPECTED, SECOND, WHOLE, asked, stream, told
 from tests.wire.talk import APIS, Talk
-from tests.wire.test_cut_streams import AGAIN, EXPECTED, SECOND, WHOLE, asked, stream, told
 
 
 @pytest.mark.parametrize("api", APIS)

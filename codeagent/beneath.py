@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -29,8 +29,8 @@ def opened_root(repo: Path) -> Iterator[int]:
 
 
 @contextmanager
-def opened_parent(root: int, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
-    """The folder that holds `path`, and the last name. Missing folders are made when `create` is true.
+def opened_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
+    """The folder that holds `path`, and the last name.
 
     Raises NotBeneath, FileNotFoundError, or another OSError.
     """
@@ -38,7 +38,7 @@ def opened_parent(root: int, path: str, *, create: bool = False) -> Iterator[tup
     fd = os.dup(root)
     try:
         for folder in folders:
-            fd = _step(fd, folder, create)
+            fd = _step(fd, folder)
         yield fd, name
     finally:
         os.close(fd)
@@ -79,12 +79,9 @@ def _parts(path: str) -> list[str]:
     return parts
 
 
-def _step(fd: int, folder: str, create: bool) -> int:
+def _step(fd: int, folder: str) -> int:
     """The next folder down; the one before is closed."""
     try:
-        if create:
-            with suppress(FileExistsError):
-                os.mkdir(folder, dir_fd=fd)
         below = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
     except OSError as error:
         raise _explained(error, folder) from None

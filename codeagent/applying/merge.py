@@ -62,7 +62,7 @@ def keep_bases(repo: Path, patch: bytes, folder: Path) -> None:
         room = MAX_KEPT - sum(entry.stat().st_size for entry in folder.iterdir())
         for one in wanted:
             file = folder / one.old_blob
-            if not file.exists():
+            if room > 0 and not file.exists():
                 with suppress(OSError):
                     content = read_beneath(root, str(one.old_path), min(MAX_BASE, room))
                     if content is not None and is_blob(content, one.old_blob):

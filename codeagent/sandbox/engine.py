@@ -169,7 +169,8 @@ def _nobody(failures: list[tuple[Endpoint, str]], environ: Mapping[str, str]) ->
     hosts: dict[str, list[str]] = {}
     for endpoint, reason in failures:
         hosts.setdefault(reason, []).append(endpoint.host if len(failures) > 1 else _named(endpoint))
-    tried = "; ".join(f"{_listed(names)}: {reason}" for reason, names in hosts.items())
+    home = environ.get("HOME") or str(Path.home())
+    tried = "; ".join(f"{_listed(names, home)}: {reason}" for reason, names in hosts.items())
     for endpoint, reason in failures:
         if reason == _NO_PERMISSION and (path := endpoint.socket_path):
             return SandboxError(
@@ -190,9 +191,12 @@ def _nobody(failures: list[tuple[Endpoint, str]], environ: Mapping[str, str]) ->
     return SandboxError(f"No Docker Engine answers. Tried: {tried}.", remedy)
 
 
-def _listed(hosts: list[str]) -> str:
-    """The first of many says enough: the rest are the usual places of other programs that bring an engine."""
-    return ", ".join(hosts) if len(hosts) <= 2 else f"{hosts[0]} and {len(hosts) - 1} other usual places"
+def _listed(hosts: list[str], home: str) -> str:
+    """Many are the usual sockets, of which paths say enough, short ones."""
+    if len(hosts) <= 2:
+        return ", ".join(hosts)
+    paths = [host.removeprefix("unix://") for host in hosts]
+    return ", ".join(f"~{path.removeprefix(home)}" if path.startswith(f"{home}/") else path for path in paths)
 
 
 def _named(endpoint: Endpoint) -> str:

@@ -22,7 +22,7 @@ def add_config_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_turn_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of SPEC-level commands that run a turn."""
+    """The flags of the commands that run a turn."""
     parser.add_argument("--repo", metavar="PATH", type=Path, help="the repository (default: the git work tree here)")
     parser.add_argument("--model", metavar="NAME", help="the model; `offline` needs no key and no network")
     parser.add_argument("--provider", metavar="NAME", help="a provider of the configuration")

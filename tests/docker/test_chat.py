@@ -40,7 +40,7 @@ def _made(toolbox: Toolbox) -> None:
 
 
 class Chatting:
-    """One chat in a terminal of 100 columns."""
+    """One chat in a terminal that is wide enough for every line."""
 
     def __init__(self, server: ModelServer, repo: Path, host: str, flags: Sequence[str]) -> None:
         self.home = repo.parent / "home"
@@ -51,11 +51,12 @@ class Chatting:
             "OPENAI_BASE_URL": server.url,
             "DOCKER_HOST": host,
             "TERM": "xterm",
+            "COLUMNS": "",  # of the terminal that the tests run in
             "PROMPT_TOOLKIT_NO_CPR": "1",
         }
         command = ["chat", "--repo", str(repo), "--model", "m1", *flags]
         self.child = pexpect.spawn(
-            PROGRAM, command, env=self.env, encoding="utf-8", timeout=40, dimensions=(50, 100), cwd=str(repo)
+            PROGRAM, command, env=self.env, encoding="utf-8", timeout=40, dimensions=(50, 240), cwd=str(repo)
         )
         self.said = ""
         self.prompted()

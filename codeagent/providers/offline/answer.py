@@ -21,7 +21,7 @@ unconnected | No way from {target} to a place that raises {values} was found; it
 place       | {place} in `{function}`: `{code}`
 maybe       | {place} in `{function}`: `{code}`, which gives nothing for a missing key, where it looks one up
 falls_off   | {place} is the last statement of `{function}`, whose end can be reached without a `return`
-origin      | , which is given its empty value here: {code}
+origin      | , which may have its empty value from here: {code}
 when        | when {code}
 otherwise   | in the other case of {code}
 passed      | when none of these ended it earlier: {codes}
@@ -51,7 +51,7 @@ unconnected | 没有找到从 {target} 到抛出 {values} 的路径；它在以�
 place       | {place}，`{function}` 中：`{code}`
 maybe       | {place}，`{function}` 中：`{code}`，若为查找，键不存在时没有值
 falls_off   | {place} 是 `{function}` 的最后一条语句，函数可能没有 `return` 就结束
-origin      | ，其空值在此处赋予：{code}
+origin      | ，其空值可能来自：{code}
 when        | 条件：{code}
 otherwise   | {code} 不成立时
 passed      | 前面这些条件都没有提前结束时：{codes}

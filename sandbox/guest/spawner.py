@@ -13,7 +13,6 @@ import platform
 import resource
 import signal
 import socket
-from collections import deque
 from collections.abc import Mapping
 from typing import NoReturn
 
@@ -23,9 +22,8 @@ from guest.commands import MAX_MESSAGE, Job
 from guest.limits import Counters
 from guest.supervisor import CANCEL, Supervisor
 
-READY = 2
-"""Supervisors that wait from the start: what one has to do after a command does not delay the next command."""
-KEPT = 4
+KEPT = 8
+"""How many supervisors wait for commands at most; the last one that came back is the next to be taken."""
 
 
 class Spawner:
@@ -41,7 +39,7 @@ class Spawner:
             finally:
                 os._exit(1)
         control.close()
-        self._waiting = deque(self._supervisor() for _ in range(READY))
+        self._waiting = [self._supervisor()]
 
     def start(self, job: Job) -> socket.socket:
         """A packet socket that the frames of the reply come from; `cancel` ends the command.
@@ -50,7 +48,7 @@ class Spawner:
         """
         message = job.message()
         while self._waiting:
-            connection = self._waiting.popleft()
+            connection = self._waiting.pop()
             try:
                 connection.send(message)
             except OSError:  # killed while it waited

@@ -31,7 +31,7 @@ def _together(one: Item, next_one: Item) -> bool:
     if isinstance(one, ToolOutput) or isinstance(next_one, ToolOutput):
         return isinstance(one, ToolOutput) and isinstance(next_one, ToolOutput)
     first, second = one.source, next_one.source
-    if first is None or second is None:
-        return True
+    if first is None or second is None or not (first.response or second.response):
+        return True  # an author that does not tell its responses apart, such as the offline one
     # Two responses may be equal; the second one begins again at its first place.
     return first.response == second.response and first.position < second.position

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.conversation import Reasoning, ToolCall
+from codeagent.conversation import AssistantMessage, Item, Reasoning, Source, ToolCall, ToolOutput, UserMessage
+from codeagent.inference import Request
 from codeagent.providers.adapter import Adapter
 from codeagent.providers.open import open_provider
 from codeagent.session.resumption import read_history
@@ -15,7 +16,7 @@ from codeagent.session.store import EVENTS, sessions_dir
 from codeagent.settings import ProviderSettings
 from tests.model_script import Scripted, call, reply, text, thought
 from tests.model_server import ModelServer
-from tests.session.driver import resume, start
+from tests.session.driver import TOOLS, resume, start
 
 APIS = ("responses", "chat", "messages")
 SWITCHES = list(permutations(APIS, 2))
@@ -59,6 +60,19 @@ def test_a_session_goes_on_with_another_api_and_then_with_its_own_again(
     assert (damaged, history.interrupted_calls, history.orphan_outputs) == (0, (), 0)
     assert (history.provider, history.model) == (before, f"m-{before}")
     assert {item.source.api for item in history.items if isinstance(item, Reasoning)} == {before, after}
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_what_the_offline_investigator_did_is_taken_by_every_api(api: str) -> None:
+    payloads = [{"type": "text", "text": "I look."}, *({"type": "call", "call_id": f"o{n}"} for n in (1, 2))]
+    first, *_ = sources = [Source("offline", "offline", "offline", payload) for payload in payloads]
+    items: list[Item] = [UserMessage("why?"), AssistantMessage("I look.", first)]
+    items += [ToolCall(f"o{n}", "look", "{}", source) for n, source in enumerate(sources[1:], 1)]
+    items += [ToolOutput("o1", "one"), ToolOutput("o2", "two")]
+    tools = tuple(each.spec for each in TOOLS.values())
+    with ModelServer([reply(text("fine"))]) as server, opened(server, api) as provider:
+        provider.infer(Request("Find out.", items, tools, "s"), lambda _: None)
+        assert server.requests[0].outputs == {"o1": "one", "o2": "two"}
 
 
 @pytest.mark.parametrize(("before", "after"), SWITCHES)

@@ -189,21 +189,17 @@ class _After:
         side = Side(tuple(self._runs), faults, self._tree)
         record = replace(record, after=side, remedy="")
         touched = len(self.touched)
-        without = (
-            f" without the change{'s' * (touched > 1)} to {touched} guarded file{'s' * (touched > 1)}"
-            if touched
-            else ""
-        )
+        restored = f" ({touched} guarded file{'s' * (touched > 1)} put back as before)" if touched else ""
         count = len(faults)
         if 0 < side.passed < count:
-            reason = f"{side.passed} of {count} runs with the change passed{without}"
+            reason = f"{side.passed} of {count} runs with the change passed{restored}"
             return replace(record, status=VerificationStatus.FLAKY, reason=reason)
         if not side.passed:
-            return replace(record, status=VerificationStatus.FAILED, reason=f"{faults[-1]}{without}")
+            return replace(record, status=VerificationStatus.FAILED, reason=f"{faults[-1]}{restored}")
         if self._baseline.status is VerificationStatus.NOT_REPRODUCED:
             return replace(record, status=VerificationStatus.NOT_REPRODUCED, remedy=self._baseline.remedy)
         times = f" in {count} of {count} runs" if count > 1 else ""
-        reason = f"it fails before the change and passes after it{times}{without}"
+        reason = f"it fails before the change and passes after it{times}{restored}"
         return replace(record, status=VerificationStatus.PASSED, reason=reason)
 
 

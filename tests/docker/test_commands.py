@@ -243,7 +243,7 @@ def test_commands_that_only_read_run_at_the_same_time(opened: Opened) -> None:
     began = time.monotonic()
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: opened.run("sleep 1"), range(8)))
-    assert time.monotonic() - began < 1.6
+    assert time.monotonic() - began < 4  # one after the other takes 8; a busy machine adds to it
     assert {result.exit_code for result in results} == {0}
 
 

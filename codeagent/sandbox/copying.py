@@ -43,8 +43,11 @@ class Edit(StrEnum):
     CONFLICT = "conflict"
 
 
-def fill(channel: Calls, plan: Plan, steps: Steps) -> None:
-    """Makes the copy inside the container. `steps` counts bytes. ToolError(too_large) before anything is written."""
+def fill(channel: Calls, plan: Plan, steps: Steps) -> str:
+    """Makes the copy inside the container; what must be said of it, or "". `steps` counts bytes.
+
+    ToolError(too_large) before anything is written.
+    """
     given = {
         "limit": plan.limit,
         "exclude": list(plan.exclude),
@@ -53,8 +56,11 @@ def fill(channel: Calls, plan: Plan, steps: Steps) -> None:
     }
     progress = _Progress(steps)
     fields, _ = channel.call("copy", {}, json.dumps(given).encode("ascii"), progress.take)
-    if skipped := fields.get("skipped"):
-        steps(f"{WHAT}: {skipped} entries were left out (closed to the owner, sockets, devices)", 1, 1)
+    skipped = fields.get("skipped")
+    if not isinstance(skipped, int) or not skipped:
+        return ""
+    entries = "1 entry was" if skipped == 1 else f"{skipped:,} entries were"
+    return f"{entries} left out of the private copy (closed to the repository's owner, sockets, devices)"
 
 
 class _Progress:

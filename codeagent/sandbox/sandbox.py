@@ -340,7 +340,8 @@ class DockerSandbox:
         container = self._starter.start("copier", layout.copying(volumes, not from_host))
         try:
             with hanging_up(container, cancel, self._stop):
-                (layout.upload if from_host else layout.fill)(container.channel, self._steps)
+                if note := (layout.upload if from_host else layout.fill)(container.channel, self._steps):
+                    self._notes.append(note)
         except ChannelLost as lost:
             if cancel.is_set() or self._stop.is_set():
                 raise ToolError(

@@ -73,10 +73,13 @@ class Layout(Protocol):
 
     def tracked_protected(self, channel: Calls) -> list[str]: ...
 
-    def fill(self, channel: Channel, steps: Steps) -> None:
-        """Copies the repository into both volumes, inside the container. ToolError(too_large) over the limit."""
+    def fill(self, channel: Channel, steps: Steps) -> str:
+        """Copies the repository into both volumes, inside the container; returns what must be said of the copy.
 
-    def upload(self, channel: Channel, steps: Steps) -> None:
+        ToolError(too_large) over the limit.
+        """
+
+    def upload(self, channel: Channel, steps: Steps) -> str:
         """The same from the host, for an engine that does not see the repository's path."""
 
     def read_file(self, channel: Calls, path: str, start_line: int | None, end_line: int | None) -> FilePage: ...

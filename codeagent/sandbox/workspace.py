@@ -166,15 +166,18 @@ class RepositoryLayout:
 
     # The private copy
 
-    def fill(self, channel: Channel, steps: Steps) -> None:
-        """Copies the repository into both volumes, inside the container. ToolError(too_large) over the limit."""
-        copying.fill(channel, self._plan(), steps)
+    def fill(self, channel: Channel, steps: Steps) -> str:
+        """Copies the repository into both volumes, inside the container; returns what must be said of the copy.
 
-    def upload(self, channel: Channel, steps: Steps) -> None:
+        ToolError(too_large) over the limit.
+        """
+        return copying.fill(channel, self._plan(), steps)
+
+    def upload(self, channel: Channel, steps: Steps) -> str:
         """The same from the host, for an engine that does not see the repository's path."""
         upload(channel, self.repo, self.found, self.settings.copy_limit, steps)
         # Its size was checked; what the two sides count differs a little.
-        copying.fill(channel, replace(self._plan(), limit=2 * self.settings.copy_limit), steps)
+        return copying.fill(channel, replace(self._plan(), limit=2 * self.settings.copy_limit), steps)
 
     def _plan(self) -> Plan:
         texts, hooks = self._git_texts(copy=True)

@@ -81,7 +81,8 @@ class Copier:
                 f"the private copy would take {sized(self.size)}, more than the limit of {sized(self.plan.limit)} "
                 "([sandbox] copy_limit); [sandbox] copy_exclude leaves folders out",
             )
-        self._total, self.files, self.size, self._counting = (self.files, self.size), 0, 0, False
+        self._total, self._counting = (self.files, self.size), False
+        self.files = self.size = self.skipped = 0
         # Files get their mode when they are made: every further change of an inode costs as much as making one.
         umask = os.umask(0)
         try:

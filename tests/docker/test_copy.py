@@ -135,6 +135,15 @@ def test_a_copy_over_the_limit_is_an_error_and_the_session_goes_on(open_one: Ope
     assert opened.volumes() == []
 
 
+def test_what_cannot_be_copied_is_counted_in_a_note_to_the_model(open_one: Open, repo: Path) -> None:
+    os.mkfifo(repo / "pipe")
+    opened = open_one(repo=repo)
+    assert opened.run("true", writable=True).notes == (
+        "1 entry was left out of the private copy (closed to the repository's owner, sockets, devices)",
+    )
+    assert opened.run("true", writable=True).notes == ()
+
+
 def test_folders_can_be_left_out_of_the_copy(open_one: Open, repo: Path) -> None:
     opened = open_one(repo=repo, settings=SandboxSettings(copy_exclude=("node_modules/",)))
     assert opened.output("ls -A", writable=True) == ".env\n.git\n.gitignore\na.txt\nbin\nrun.sh\nsrc\n"

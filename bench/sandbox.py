@@ -62,6 +62,10 @@ class Stack:
         api = self.engine.client.api
         created = api.exec_create(self.container, list(argv))
         api.exec_start(created["Id"])
+        if code := api.exec_inspect(created["Id"])[
+            "ExitCode"
+        ]:  # as `exec_run` does: the only way to know how it ended
+            raise RuntimeError(f"{argv} exited {code}")
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class View(Protocol):
 
 
 class LinesFact(Protocol):
-    """A tool's word that it showed whole lines of a file, by number."""
+    """A tool's word that it showed whole lines of a file, by number; `all` of a UTF-8 file or some."""
 
     @property
     def path(self) -> str: ...
@@ -54,6 +54,8 @@ class LinesFact(Protocol):
     def sha256(self) -> str: ...
     @property
     def lines(self) -> Mapping[int, str]: ...
+    @property
+    def all(self) -> bool: ...
 
 
 class TextFact(Protocol):
@@ -137,7 +139,8 @@ class Evidence:
             self._runs.append(Run(call.call_id, command, code))
         for fact in result.facts:
             if _shows_lines(fact):
-                self._saw(call.call_id, fact.path, fact.sha256, fact.lines)
+                self._ledger.add_lines(call.call_id, fact.path, fact.sha256, fact.lines)
+                self._follow(fact.path, fact.sha256, fact.lines, fact.all)
             elif _shows_text(fact) and call.name != "list_dir":
                 path = str(given.get("path") or "")
                 output_of = re.match(r"/outputs/(.+)\.txt$", path)
@@ -148,13 +151,12 @@ class Evidence:
         """Records what the outputs of a stored conversation say; for a session that is resumed."""
         replay(self._ledger, items)
 
-    def _saw(self, call_id: str, path: str, content_hash: str, lines: Mapping[int, str]) -> None:
-        self._ledger.add_lines(call_id, path, content_hash, lines)
-        self._follow(path, content_hash, lines)
-
-    def _follow(self, path: str, content_hash: str, shown: Mapping[int, str]) -> None:
+    def _follow(self, path: str, content_hash: str, shown: Mapping[int, str], everything: bool = False) -> None:
         """Begins to notice changes of a file."""
-        self._freshness.saw(path, content_hash, shown, self._view.has_copy)
+        if everything and not self._view.has_copy:
+            self._freshness.saw_all(path, content_hash, shown)
+        else:
+            self._freshness.saw(path, content_hash, shown, self._view.has_copy)
         name = path.rpartition("/")[0]
         if self._watch is not None and name not in self._folders:
             self._folders.add(name)
@@ -180,17 +182,11 @@ class Evidence:
             return None
 
     def _limit(self, call: ToolCall, result: Result) -> None:
-        kinds: dict[ErrorKind | None, LimitKind] = {
-            ErrorKind.FILE_NOT_FOUND: "not_found",
-            ErrorKind.DENIED: "denied",
-            ErrorKind.TIMEOUT: "timeout",
-        }
-        cut: dict[str, LimitKind] = {"run_command": "cut_output", "list_dir": "cut_listing"}
-        about = claims.subject(call.arguments)
-        if result.error_kind in kinds:
-            self._limits.append(Limit(kinds[result.error_kind], call.call_id, about))
+        kinds = [_LIMITS[result.error_kind]] if result.error_kind in _LIMITS else []
         if any(_shows_text(fact) and fact.cut for fact in result.facts):
-            self._limits.append(Limit(cut.get(call.name, "cut_file"), call.call_id, about))
+            kinds.append(_CUT.get(call.name, "cut_file"))
+        for kind in kinds:
+            self._limits.append(Limit(kind, call.call_id, claims.subject(call.arguments)))
 
     # What is asked
 
@@ -232,6 +228,13 @@ class Evidence:
         found = self._host.read(path)
         return found[0] if found is not None else None
 
+
+_LIMITS: dict[ErrorKind | None, LimitKind] = {
+    ErrorKind.FILE_NOT_FOUND: "not_found",
+    ErrorKind.DENIED: "denied",
+    ErrorKind.TIMEOUT: "timeout",
+}
+_CUT: dict[str, LimitKind] = {"run_command": "cut_output", "list_dir": "cut_listing"}
 
 _WORD = re.compile(r"[^\s'\"|;&<>(){}=,:]+")
 

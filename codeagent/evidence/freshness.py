@@ -15,7 +15,7 @@ from typing import Literal
 from codeagent.errors import ToolError
 from codeagent.evidence.host import HostTree, Signature
 from codeagent.evidence.ledger import same_content
-from codeagent.evidence.lines import differing, lines_of, ranges, sha256
+from codeagent.evidence.lines import differing, lines_of, plain, ranges, sha256
 
 SETTLED_NS = 100_000_000
 """Age from which on an unchanged stat means unchanged content; file systems stamp by ticks of some milliseconds."""
@@ -85,6 +85,13 @@ class Freshness:
             # the next check finds out.
             self._seen[path] = _Seen(content_hash, None, _sparse(shown), certain=not has_copy)
 
+    def saw_all(self, path: str, content_hash: str, lines: Mapping[int, str]) -> None:
+        """The model was shown all lines of a host file: the first check compares them with what stands there then."""
+        if path in self._seen:
+            self.saw(path, content_hash, lines, has_copy=False)
+        else:
+            self._seen[path] = _Seen(content_hash, None, _sparse(lines))
+
     def changes(self, has_copy: bool) -> list[Change]:
         """The files that differ from what was last known of them; each change is told once."""
         found = []
@@ -114,6 +121,8 @@ class Freshness:
         found = self._host.read(path)
         if found is None:
             del self._seen[path]
+            if seen.signature is None and self._host.glance(path) is not None:
+                return None  # it is there, and could be read in the container alone
             return Change(path, "", True, self._copied(path, has_copy))
         content, signature = found
         now, lines = sha256(content), _hashed(lines_of(content))
@@ -174,7 +183,7 @@ def _sparse(shown: Mapping[int, str]) -> list[int] | None:
     numbers = sorted(shown)
     if numbers != list(range(1, len(numbers) + 1)):
         return None
-    return _hashed([shown[number] for number in numbers])
+    return _hashed([plain(shown[number]) for number in numbers])
 
 
 def _differing(before: list[int] | None, after: list[int]) -> str:

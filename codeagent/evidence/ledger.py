@@ -45,10 +45,21 @@ class Ledger:
 
     def __init__(self) -> None:
         self._shown: dict[str, dict[str, dict[int, Line]]] = {}
+        self._new: list[tuple[str, str, str, Mapping[int, str]]] = []
         self._texts: list[Text] = []
 
     def add_lines(self, call_id: str, path: str, sha256: str, lines: Mapping[int, str]) -> None:
-        """Records that a call showed whole lines of a file, by number."""
+        """Records that a call showed whole lines of a file, by number; sorted in when somebody asks."""
+        self._new.append((call_id, path, sha256, lines))
+
+    def _known(self) -> dict[str, dict[str, dict[int, Line]]]:
+        """What was shown by path and hash, up to the last call."""
+        for each in self._new:
+            self._take(*each)
+        self._new.clear()
+        return self._shown
+
+    def _take(self, call_id: str, path: str, sha256: str, lines: Mapping[int, str]) -> None:
         known = self._shown.setdefault(path, {}).setdefault(sha256, {})
         first = (call_id,)
         if not known:  # as nearly always
@@ -81,23 +92,23 @@ class Ledger:
 
     def paths(self) -> Iterable[str]:
         """The files of which lines were shown."""
-        return self._shown.keys()
+        return self._known().keys()
 
     def hashes(self, path: str) -> list[str]:
         """The contents of a file of which lines were shown, the oldest first."""
-        return list(self._shown.get(path, ()))
+        return list(self._known().get(path, ()))
 
     def at(self, path: str, sha256: str) -> dict[int, Line]:
         """The lines that were shown of a file with this content."""
         found: dict[int, Line] = {}
-        for known, lines in self._shown.get(path, {}).items():
+        for known, lines in self._known().get(path, {}).items():
             if same_content(known, sha256):
                 found = joined(found, lines)
         return found
 
     def versions(self, path: str) -> list[dict[int, Line]]:
         """The lines that were shown of each content of a file, the oldest first."""
-        return list(self._shown.get(path, {}).values())
+        return list(self._known().get(path, {}).values())
 
     def names(self, path: str) -> bool:
         """Whether any output of a command names the file."""
@@ -106,7 +117,7 @@ class Ledger:
     def ever(self, path: str) -> dict[int, Line]:
         """The lines that were shown of a file, with whatever content; the newest text of each number."""
         found: dict[int, Line] = {}
-        for lines in self._shown.get(path, {}).values():
+        for lines in self._known().get(path, {}).values():
             found.update(lines)
         return found
 

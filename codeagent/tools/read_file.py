@@ -65,14 +65,18 @@ def run(files: Files, outputs: Path, arguments: Mapping[str, Any]) -> ToolResult
 
 def shown(page: FilePage) -> tuple[Fact, ...]:
     """What the model has seen of the file: its whole lines."""
-    lines = {line.number: line.text for line in page.lines if not line.omitted}
-    return (LinesShown(page.path, page.sha256, lines),)
+    lines = {number: text for number, text, omitted in page.lines if not omitted}
+    everything = len(lines) == page.total_lines and page.encoding in _ASCII_LIKE
+    return (LinesShown(page.path, page.sha256, lines, everything),)
 
 
 def render(page: FilePage) -> str:
     """The page as the model reads it."""
     width = len(str(page.lines[-1].number)) if page.lines else 0
-    lines = [f"{line.number:>{width}}\t{line.text}{_cut(page, line)}" for line in page.lines]
+    lines = [
+        f"{str(number).rjust(width)}\t{text}{_cut(page, FileLine(number, text, omitted)) if omitted else ''}"
+        for number, text, omitted in page.lines
+    ]
     return "\n".join([_header(page), *lines, *_next(page)])
 
 
@@ -90,8 +94,6 @@ def _header(page: FilePage) -> str:
 
 
 def _cut(page: FilePage, line: FileLine) -> str:
-    if not line.omitted:
-        return ""
     mark = f" … [{line.omitted:,} more characters in this line"
     if len(page.lines) > 1:
         return f"{mark}; start_line={line.number} end_line={line.number} shows more of it]"

@@ -11,11 +11,15 @@ from codeagent.errors import ErrorKind, ToolError
 
 @dataclass(frozen=True, slots=True)
 class LinesShown:
-    """Lines of one file that the model was shown, whole, by number; `sha256` is of the file's bytes."""
+    """Lines of one file that the model was shown, whole, by number; `sha256` is of the file's bytes.
+
+    `all` tells that these are all lines of the file, and that it is UTF-8.
+    """
 
     path: str
     sha256: str
     lines: Mapping[int, str]
+    all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

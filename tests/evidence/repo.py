@@ -69,7 +69,7 @@ class Session:
         content = self.folders.fetch(path)
         lines = lines_of(content)
         shown = {number: lines[number - 1] for number in range(start, min(end or len(lines), len(lines)) + 1)}
-        facts: tuple[Fact, ...] = (LinesShown(path, sha256(content), shown),)
+        facts: tuple[Fact, ...] = (LinesShown(path, sha256(content), shown, all=len(shown) == len(lines)),)
         return self.observe("read_file", {"path": path}, ToolResult("", facts=facts))
 
     def run(self, command: str, output: str | None = None, *, cut: bool = False, code: int = 0) -> str:

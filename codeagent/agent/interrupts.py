@@ -5,7 +5,8 @@ answered and every event stored, so the handler raises inside a `waiting()` sect
 mark that the next section finds. Sections are where time is spent: an inference, a tool run, a prompt.
 
 Inside a section an interval timer ticks. The system gives a signal to any thread, and where several come at once
-often to another one than the main thread, which then sleeps on in its system call, handlers unrun. A tick wakes it.
+often to another one than the main thread, which then sleeps on in its system call, handlers unrun. A tick wakes it. A tick
+also brings a signal that came during an import, which must not be torn either.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ TICK_SECONDS = 0.2
 
 class DeadlinePassed(BaseException):
     """The seconds given to a `waiting` section are over."""
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether a module is being imported below this frame."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class Interrupts:
@@ -50,16 +60,19 @@ class Interrupts:
             signal.signal(number, handler)
         self._before.clear()
 
-    def _received(self, _number: int, _frame: FrameType | None) -> None:
+    def _received(self, _number: int, frame: FrameType | None) -> None:
         self._pending = True
-        if self._waiting:
-            self._waiting = False  # one exception a section: its clean-up is not torn by a second signal
-            raise Interrupted
+        self._raise_if_due(frame)
 
-    def _ticked(self, _number: int, _frame: FrameType | None) -> None:
-        if self._waiting and time.monotonic() >= self._deadline:
-            self._waiting = False
-            raise DeadlinePassed
+    def _ticked(self, _number: int, frame: FrameType | None) -> None:
+        self._raise_if_due(frame)
+
+    def _raise_if_due(self, frame: FrameType | None) -> None:
+        late = time.monotonic() >= self._deadline
+        # An import that is left in the middle may keep the lock of all imports, and other threads wait for ever.
+        if self._waiting and (self._pending or late) and not _imports(frame):
+            self._waiting = False  # one exception a section: its clean-up is not torn by a second signal
+            raise Interrupted if self._pending else DeadlinePassed
 
     @property
     def pending(self) -> bool:

@@ -67,12 +67,9 @@ def build_parser(only: str | None = None) -> Parser:
 def run(argv: Sequence[str]) -> int:
     """Runs one command line. Errors raised on purpose become a sentence, a remedy and their exit code."""
     named = next((word for word in argv if not word.startswith("-")), None)
+    args = argparse.Namespace()
     try:
         args = build_parser(named or "").parse_args(argv)
-    except UsageError as wrong:
-        report(wrong)
-        return wrong.exit_code
-    try:
         return int(args.run(args))
     except (KeyboardInterrupt, Interrupted):
         return Interrupted.exit_code

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,19 @@ def test_a_second_signal_does_not_tear_the_clean_up_of_the_first() -> None:
                 os.kill(os.getpid(), signal.SIGINT)
                 cleaned.append(True)
         assert (cleaned, interrupts.pending) == ([True], True)
+
+
+def test_an_import_is_not_torn_and_the_signal_raises_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "slow_to_import.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nwhole = True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with Interrupts() as interrupts, pytest.raises(Interrupted), interrupts.waiting():
+        importlib.import_module("slow_to_import")
+        time.sleep(5)
+    assert sys.modules.pop("slow_to_import").whole is True
 
 
 def test_a_wait_ends_at_its_deadline() -> None:

@@ -5,8 +5,8 @@ answered and every event stored, so the handler raises inside a `waiting()` sect
 mark that the next section finds. Sections are where time is spent: an inference, a tool run, a prompt.
 
 Inside a section an interval timer ticks. The system gives a signal to any thread, and where several come at once
-often to another one than the main thread, which then sleeps on in its system call, handlers unrun. A tick wakes it. A tick
-also brings a signal that came during an import, which must not be torn either.
+often to another one than the main thread, which then sleeps on in its system call, handlers unrun. A tick wakes it,
+and brings a signal that came during an import, which must not be torn either.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from codeagent import __version__
 from codeagent.cli.parser import Parser
-from codeagent.errors import CodeagentError, Interrupted, UsageError
+from codeagent.errors import CodeagentError, Interrupted
 
 COMMANDS = {
     "ask": "one question about a repository, then exit",

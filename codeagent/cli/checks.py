@@ -168,11 +168,14 @@ def _engine_facts(engine: Engine) -> Iterator[Finding]:
     from codeagent.sandbox.inventory import holdings
 
     if left := [one for one in holdings(engine) if one.needless]:
+        others = sum(one.other_version for one in left)
+        parts = [f"{len(left) - others} whose owner has ended"] if len(left) > others else []
+        parts += [f"{others} of another version, perhaps of another installation"] if others else []
         yield Finding(
             "leftovers",
             "warning",
-            f"{len(left)} things of codeagent's that nobody uses any more",
-            "Remove them with: codeagent sandbox clean",
+            f"of codeagent's things on this engine nobody uses now: {'; '.join(parts)}",
+            "Look at them with `codeagent sandbox clean`, which asks before it removes them.",
         )
 
 

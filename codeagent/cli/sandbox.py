@@ -23,6 +23,9 @@ examples:
   codeagent sandbox status --json
   codeagent sandbox shell --repo ~/src/shop
   codeagent sandbox clean --dry-run
+  codeagent sandbox clean --yes           for scripts
+
+clean exits with 0 removed or nothing to remove, 1 not removed, 2 no terminal to ask at and no --yes
 """
 
 Parser = argparse.ArgumentParser
@@ -37,8 +40,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     status.add_argument("--json", action="store_true", help="one JSON object")
     shell = _parser(actions, "shell", "a shell for you in the sandbox that a session would get")
     shell.add_argument("--repo", metavar="PATH", type=Path, help="the repository (default: the git work tree here)")
-    clean = _parser(actions, "clean", "remove what has no living owner, after showing it")
+    clean = _parser(actions, "clean", "show what nobody uses now, ask, and remove it")
     clean.add_argument("--dry-run", action="store_true", help="only show it")
+    clean.add_argument("--yes", action="store_true", help="show it and remove it without asking, for scripts")
     for action in (build, shell):
         action.add_argument("--image", metavar="IMAGE", help="the container image (default: codeagent-sandbox)")
     for action in (build, status, shell, clean):
@@ -146,17 +150,35 @@ def _clean(args: argparse.Namespace) -> int:
     with contextlib.closing(engine):
         needless = [one for one in holdings(engine) if one.needless]
         if not needless:
-            print("Nothing to remove: everything has a living owner.")
+            print("Nothing to remove: everything is in use.")
             return 0
         print("\n".join(_table(needless)), flush=True)
         if args.dry_run:
             return 0
+        if not args.yes and not _agreed(needless):
+            print("Nothing was removed.", file=sys.stderr)
+            return 1
         kept = [(one, reason) for one in needless if (reason := remove(engine, one))]
     for one, reason in kept:
         print(f"{one.kind} {one.name} stays: {reason}", file=sys.stderr)
     freed = sum(one.size or 0 for one in needless) - sum(one.size or 0 for one, _ in kept)
     print(f"Removed {len(needless) - len(kept)} of {len(needless)}, up to {_size(freed)}.")
     return 0
+
+
+def _agreed(needless: Sequence[Holding]) -> bool:
+    """Asks at the terminal. Raises UsageError where there is none."""
+    from codeagent.errors import UsageError
+    from codeagent.ui.approval import Prompt
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            "There is no terminal to ask at, so nothing was removed.",
+            "Look at what is listed, then use `codeagent sandbox clean --yes`.",
+        )
+    others = sum(one.other_version for one in needless)
+    said = f" ({others} of another version, perhaps of another installation)" if others else ""
+    return Prompt().confirm(f"Remove these {len(needless)}{said}?")
 
 
 def _table(held: Sequence[Holding]) -> list[str]:

@@ -16,6 +16,9 @@ from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owne
 DISK_USAGE_SECONDS = 300
 
 
+_OTHER = " of another version, perhaps of another installation"
+
+
 class Kind(StrEnum):
     IMAGE = "image"
     CONTAINER = "container"
@@ -26,7 +29,8 @@ class Kind(StrEnum):
 class Holding:
     """One thing on the engine. `size` in bytes, None where the engine does not tell; `owner` in words.
 
-    `needless` is set when it is proven that nothing uses it: its owner has ended, or it belongs to another version.
+    `needless` is set when nothing uses it now: its owner has provably ended, or it was made by another version. Then
+    `other_version` is set, too: a second installation on the same engine may still need it, and would make it anew.
     """
 
     kind: Kind
@@ -35,6 +39,7 @@ class Holding:
     size: int | None
     owner: str
     needless: bool
+    other_version: bool = False
 
 
 def holdings(engine: Engine, here: Owner | None = None) -> list[Holding]:
@@ -103,13 +108,14 @@ def _volume(entry: dict[str, Any], here: Owner) -> Holding:
     labels = entry["Labels"]
     usage = entry.get("UsageData") or {}
     size = usage.get("Size", -1)
+    other = toolbox.LABEL in labels and not _current(labels)
     if toolbox.LABEL in labels:
-        owner = "the toolbox" if _current(labels) else "the toolbox of another version"
-        needless = not _current(labels) and usage.get("RefCount") == 0
+        owner = f"the toolbox{_OTHER if other else ''}"
+        needless = other and usage.get("RefCount") == 0
     else:
         owner = _owner(labels, here)
         needless = is_gone(labels.get(OWNER_LABEL, ""), here)
-    return Holding(Kind.VOLUME, entry["Name"], entry["Name"], size if size >= 0 else None, owner, needless)
+    return Holding(Kind.VOLUME, entry["Name"], entry["Name"], size if size >= 0 else None, owner, needless, other)
 
 
 def _image_name(entry: dict[str, Any]) -> str | None:
@@ -132,15 +138,16 @@ def _image(entry: dict[str, Any], name: str, here: Owner) -> Holding:
         what = "the toolbox"
         # It stands on the default image and shares that. -1 is for unknown.
         size -= max(int(entry.get("SharedSize") or 0), 0)
+    other = False
     if ":" not in name:
         state, needless = " unfinished", time.time() - int(entry["Created"]) > image.BUILD_SECONDS
     elif maker := label_of(name.partition(":")[2]):
         state, needless = " unfinished", is_gone(maker, here)
     else:
-        needless = not _current(labels)
-        state = " of another version" if needless else ""
+        needless = other = not _current(labels)
+        state = _OTHER if other else ""
     unused = int(entry.get("Containers") or 0) <= 0
-    return Holding(Kind.IMAGE, name, name, size, what + state, needless and unused)
+    return Holding(Kind.IMAGE, name, name, size, what + state, needless and unused, other)
 
 
 def _current(labels: dict[str, str]) -> bool:

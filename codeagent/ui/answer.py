@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 from codeagent.ui import streams
 from codeagent.ui.citations import MARKS, PLAIN_MARKS, marked
 from codeagent.ui.inert import inert
+from codeagent.ui.literal import answer_parser
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -75,7 +76,6 @@ def rendered(text: str, width: int, *, colour: bool, mark: Callable[[str], str] 
 
 
 def _markdown(text: str, mark: Callable[[str], str]) -> Markdown:
-    from markdown_it import MarkdownIt
     from rich.markdown import CodeBlock, Heading, Markdown, TableElement
     from rich.syntax import Syntax
     from rich.text import Text
@@ -106,11 +106,8 @@ def _markdown(text: str, mark: Callable[[str], str]) -> Markdown:
             "table_open": CloseTable,
         }
 
-    # Hyperlinks would hide where they lead. HTML would be left out silently, and `List<String>` is not HTML;
-    # entities would turn `&lt;` in a quoted line of code into something that the file does not say.
     markdown = Answer("", hyperlinks=False, code_theme="ansi_dark")
-    parser = MarkdownIt().enable("strikethrough").enable("table").disable(["html_inline", "html_block", "entity"])
-    markdown.parsed = parser.parse(text)
+    markdown.parsed = answer_parser().parse(text)
     for token in markdown.parsed:
         for part in token.children or ():
             if part.type in ("text", "code_inline"):

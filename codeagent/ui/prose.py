@@ -6,9 +6,14 @@ import re
 from collections.abc import Iterator
 
 from codeagent.ui.inert import inert
+from codeagent.ui.literal import answer_parser, bold_at
 
-# An escaped character, a run of backticks, and what HTML, links and images begin with.
-_PIECE = re.compile(r"\\.|`+|<|\[", re.DOTALL)
+# An escaped character, a run of backticks, what HTML, links, images and entities begin with, and what others take
+# for emphasis: asterisks and lines beside a word (an underscore within one is harmless), and tildes.
+_PIECE = re.compile(
+    r"\\.|`+|<|\[|&(?=#?\w+;)|~|\*+(?=\S)|(?<=[^\s*])\*+|(?<![A-Za-z0-9_])_+(?=\S)|(?<=[^\s_])_+(?![A-Za-z0-9_])",
+    re.DOTALL,
+)
 
 
 def inert_markdown(text: str) -> str:
@@ -28,14 +33,12 @@ def inert_markdown(text: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """First line, line after the last, and whether it is code, of each block whose lines are read as one text."""
-    from markdown_it import MarkdownIt
-
+    """First line, line after the last, and whether it stays as it is, of each block that is read as one text."""
     in_table = False
-    for token in MarkdownIt().enable("table").disable(["html_block", "reference"]).parse(text):
+    for token in answer_parser().parse(text):
         if token.type in ("table_open", "table_close"):
             in_table = token.type == "table_open"
-        elif token.map and not in_table and token.type in ("fence", "code_block", "inline"):
+        elif token.map and not in_table and token.type in ("fence", "code_block", "hr", "inline"):
             yield token.map[0], token.map[1], token.type != "inline"
 
 
@@ -46,6 +49,7 @@ def _cells(line: str) -> str:
 
 def _escaped(text: str) -> str:
     pieces, end = [], 0
+    bold = bold_at(answer_parser(), text) if "**" in text else ()
     while match := _PIECE.search(text, end):
         pieces.append(text[end : match.start()])
         found, end = match.group(), match.end()
@@ -53,5 +57,7 @@ def _escaped(text: str) -> str:
             # HTML at the beginning of a line would end the paragraph, and with it the code.
             code = re.sub(r"(\n[ \t>]*)<", r"\1&lt;", text[end : end + closing.end()])
             found, end = found + code, end + closing.end()
-        pieces.append({"<": "&lt;", "[": "\\["}.get(found, found))
+        elif found[0] in "[&~_*" and match.start() not in bold:
+            found = "".join(f"\\{one}" for one in found)
+        pieces.append("&lt;" if found == "<" else found)
     return "".join([*pieces, text[end:]])

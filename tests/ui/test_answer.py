@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.ui.answer import print_answer, rendered
+from codeagent.ui.citations import marked
+from codeagent.ui.report.answer import answer_html
 from tests.ui.records import HOSTILE
 from tests.ui.screens import OWN_SEQUENCES, PtyScreen
 
@@ -33,12 +35,46 @@ def test_on_a_terminal_markdown_is_rendered_and_code_is_kept() -> None:
     )
 
 
+NAMES = [
+    "pkg/__init__.py:2",
+    "__main__.py",
+    "a*b*c",
+    "*file*",
+    "_name_",
+    "__all__",
+    "2**3 + 4**5",
+    "src/**/*.py and tests/**/*.py",
+    "f(*args, **kwargs) and g(**a,**b)",
+    "handlers[name](event)",
+    "~/a~~b~~c",
+    "**a**.py:3",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_shown_as_they_were_typed(name: str) -> None:
+    assert rendered(f"in {name} and `{name}`", 120, colour=False) == f"in {name} and {name}\n"
+    assert answer_html(f"in {name}", [], 1) == f"<p>in {name}</p>\n"
+
+
+def test_whole_words_may_be_bold_and_a_cited_path_within_keeps_its_mark() -> None:
+    cited = [{"path": "pkg/__init__.py", "start_line": 2, "end_line": 2, "state": "read"}]
+    text = "**Cause**: **`pkg/__init__.py:2`**: see pkg/__init__.py:2 (**note**) 这是**重要**的"
+    shown = rendered(text, 120, colour=False, mark=lambda part: marked(part, cited))
+    assert shown == "Cause: pkg/__init__.py:2 ✓: see pkg/__init__.py:2 ✓ (note) 这是重要的\n"
+    link = '<a class="cite seen" href="#cite-1-0">pkg/__init__.py:2</a>'
+    assert answer_html(text, cited, 1) == (
+        f"<p><strong>Cause</strong>: <strong><code>{link}</code></strong>: see {link} "
+        "(<strong>note</strong>) 这是<strong>重要</strong>的</p>\n"
+    )
+
+
 def test_links_show_where_they_lead_and_escape_sequences_do_nothing() -> None:
     with PtyScreen() as pty:
         print_answer(f"[click](http://evil/x)\n\n{HOSTILE}", pty.stream, {"TERM": "xterm"})
         sent = pty.sent
     left = OWN_SEQUENCES.sub("", sent)
-    assert "click (http://evil/x)" in left
+    assert "[click](http://evil/x)" in left
     assert [one for one in left if not one.isprintable() and one not in "\r\n"] == []
 
 

@@ -11,16 +11,13 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from codeagent.session.tell import markdown
+from codeagent.ui.literal import answer_parser
 from codeagent.ui.prose import inert_markdown
 from codeagent.ui.report.story import read_story
 from tests.ui.records import HOSTILE, hostile_session
 
 LENIENT = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-STRICT = (
-    MarkdownIt("commonmark")
-    .enable(["table", "strikethrough"])
-    .disable(["html_inline", "html_block", "link", "image", "autolink", "reference"])
-)
+STRICT = answer_parser()
 
 
 def kinds(text: str) -> set[str]:
@@ -48,7 +45,10 @@ def kinds(text: str) -> set[str]:
             "| ` | <b> | ` |\n|---|---|---|\n| `A<B>` | x | y |",
             "| ` | &lt;b> | ` |\n|---|---|---|\n| `A<B>` | x | y |",
         ),
-        ("plain *words*, 1 < 2", "plain *words*, 1 &lt; 2"),
+        ("plain *words*, 1 < 2", r"plain \*words\*, 1 &lt; 2"),
+        ("a/__init__.py:2 a*b*c src/**/*.py snake_case", r"a/\_\_init\_\_.py:2 a\*b\*c src/\*\*/\*.py snake_case"),
+        ("* **Cause**: `__x__` ~~y~~ &lt;\n\n***", "* **Cause**: `__x__` \\~\\~y\\~\\~ \\&lt;\n\n***"),
+        ("| a |\n|---|\n| __b__ **c** |", "| a |\n|---|\n| \\_\\_b\\_\\_ **c** |"),
     ],
 )
 def test_code_stays_and_what_leads_out_becomes_text(text: str, shown: str) -> None:
@@ -100,6 +100,13 @@ PIECES += [
     "<script>",
     "</pre>",
     "&lt;",
+    "*",
+    "**",
+    "_",
+    "__",
+    "~~",
+    "a/",
+    "**bold** ",
 ]
 
 

@@ -8,20 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.ui.citations import Seen, replaced
 from codeagent.ui.inert import inert
+from codeagent.ui.literal import answer_parser
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-# What would lead out of the page, or say something else than what was written, stays as it was written.
-_LEFT_AS_TEXT = ["html_inline", "html_block", "entity", "link", "image", "autolink", "reference"]
-
 
 def answer_html(text: str, citations: Sequence[Mapping[str, Any]], turn: int) -> str:
     """`text` rendered; each place in `citations` becomes a link to `#cite-<turn>-<its position>`."""
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt().enable(["strikethrough", "table"]).disable(_LEFT_AS_TEXT)
+    parser = answer_parser()
     _link_citations(parser, citations, turn)
     return str(parser.render(inert(text)))
 

@@ -134,7 +134,9 @@ def _quote(text: str, end: int) -> str:
 
 def readings(written: str) -> tuple[str, ...]:
     """The paths that a written name can mean, the likeliest first; none when it cannot be a file."""
-    path = written.replace("\\", "/").strip("*_")
+    path = written.replace("\\", "/").strip("*")
+    if path.endswith("_"):  # emphasis, as names of files do not end so; at the beginning alone it is a name's own
+        path = path.strip("*_")
     path = re.sub(r"^(?:\./)+", "", path).removeprefix("/workspace/")
     if not path or path.endswith("/") or not re.search(r"[^\W\d_]", path):
         return ()

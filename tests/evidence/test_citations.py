@@ -38,6 +38,11 @@ def places(text: str) -> list[tuple[str, int, int]]:
         (r"src\main\A.java:10", [("src/main/A.java", 10, 10)]),
         ("/workspace/src/a.py:4 ./b.py:5", [("src/a.py", 4, 4), ("b.py", 5, 5)]),
         ("Makefile:3", [("Makefile", 3, 3)]),
+        (
+            "__init__.py:2, `_compat.py:7`, **__main__.py:4**",
+            [("__init__.py", 2, 2), ("_compat.py", 7, 7), ("__main__.py", 4, 4)],
+        ),
+        ("__src/a.py__:3 and *a.py*:4", [("src/a.py", 3, 3), ("a.py", 4, 4)]),
         ("a.py:0 and b.py:20-10", [("a.py", 0, 0), ("b.py", 20, 10)]),
         ("a.py:3\n\n- a.py:3 again", [("a.py", 3, 3)]),
         ("http://x.org/a.py:3 and https://github.com/o/r/blob/main/src/a.py#L10-L20", []),

@@ -24,6 +24,9 @@ LOOP: Mapping[Outcome, str] = {
     Outcome.SANDBOX_FAILED: "stopped because the sandbox failed",
 }
 
+_WITHIN_A_ROUND = {Outcome.INTERRUPTED, Outcome.MODEL_FAILED, Outcome.SANDBOX_FAILED}
+"""Their last round was begun, and broke off."""
+
 # What the status says, and why where the record gives no reason of its own.
 FIX: Mapping[str, tuple[str, str]] = {
     "not_requested": ("not verified", "no verification was requested"),
@@ -62,11 +65,13 @@ CITATION: Mapping[str, str] = {
 
 
 def loop_line(outcome: str | None, rounds: int) -> str:
-    """For example `Loop: answered after 6 rounds`."""
+    """For example `Loop: answered after 6 rounds`, or `Loop: interrupted in round 2`."""
     if outcome is None:
         return "Loop: not started"
     said = LOOP[Outcome(outcome)] if outcome in set(Outcome) else outcome
-    return f"Loop: {said} after {counted(rounds, 'round')}"
+    if outcome not in _WITHIN_A_ROUND:
+        return f"Loop: {said} after {counted(rounds, 'round')}"
+    return f"Loop: {said} {f'in round {rounds}' if rounds else 'before the first round'}"
 
 
 def fix_line(verification: Mapping[str, Any]) -> str:
@@ -84,11 +89,16 @@ def citation_lines(citations: Sequence[Mapping[str, Any]]) -> list[str]:
     """The count, in the words that say what it means, then each citation that is not simply read."""
     if not citations:
         return []
-    seen = sum(1 for citation in citations if citation.get("state") in ("read", "moved"))
-    first = (
-        f"{seen} of {counted(len(citations), 'citation')}: lines were seen by the tools. "
-        "That says that the lines were seen, not that the claim is true."
-    )
+    states = [citation.get("state") for citation in citations]
+    own, seen = states.count("own_change"), states.count("read") + states.count("moved")
+    first = f"{counted(own, 'citation')}, of lines that the agent wrote itself: see the change, not the repository."
+    if others := len(states) - own:
+        are = "is" if own == 1 else "are"
+        more = f"; {own} more {are} of lines that the agent wrote itself" if own else ""
+        first = (
+            f"{seen} of {counted(others, 'citation')}: lines were seen by the tools{more}. "
+            "That says that the lines were seen, not that the claim is true."
+        )
     doubtful = [
         f"  {place(citation)}: {CITATION.get(str(citation.get('state')), str(citation.get('state')))}"
         for citation in citations

@@ -325,7 +325,7 @@ def test_an_error_stands_above_the_end_that_it_caused() -> None:
         shown = pty.shown()
     assert shown[:3] == [
         "error: no engine",
-        "Loop: stopped because the sandbox failed after 0 rounds",
+        "Loop: stopped because the sandbox failed before the first round",
         "Fix: not verified (no verification was requested)",
     ]
     assert shown[3].startswith("round 0 · ")

@@ -9,7 +9,7 @@ from codeagent.ui import wording
 @pytest.mark.parametrize("outcome", Outcome)
 def test_every_outcome_has_its_sentence_and_says_nothing_about_a_fix(outcome: Outcome) -> None:
     line = wording.loop_line(outcome.value, 6)
-    assert line == f"Loop: {wording.LOOP[outcome]} after 6 rounds"
+    assert line in {f"Loop: {wording.LOOP[outcome]} {when}" for when in ("after 6 rounds", "in round 6")}
     assert not {"verified", "correct", "success", "fixed"} & set(line.split())
 
 
@@ -17,6 +17,38 @@ def test_every_outcome_has_its_sentence_and_says_nothing_about_a_fix(outcome: Ou
 def test_every_early_end_says_how_to_go_on(outcome: Outcome) -> None:
     first, *_ = wording.next_lines(outcome.value, "s1", changed=False, cited=False)
     assert "--session s1" in first
+
+
+@pytest.mark.parametrize("outcome", ["interrupted", "model_failed", "sandbox_failed"])
+def test_a_round_that_broke_off_is_not_told_as_done(outcome: str) -> None:
+    said = wording.LOOP[Outcome(outcome)]
+    assert wording.loop_line(outcome, 1) == f"Loop: {said} in round 1"
+    assert wording.loop_line(outcome, 0) == f"Loop: {said} before the first round"
+
+
+CAVEAT = "That says that the lines were seen, not that the claim is true."
+
+
+@pytest.mark.parametrize(
+    ("states", "line"),
+    [
+        (["read", "moved"], f"2 of 2 citations: lines were seen by the tools. {CAVEAT}"),
+        (["read", "missing"], f"1 of 2 citations: lines were seen by the tools. {CAVEAT}"),
+        (
+            ["read", "unread", "own_change"],
+            f"1 of 2 citations: lines were seen by the tools; 1 more is of lines that the agent wrote itself. "
+            f"{CAVEAT}",
+        ),
+        (["own_change"], "1 citation, of lines that the agent wrote itself: see the change, not the repository."),
+        (
+            ["own_change", "own_change"],
+            "2 citations, of lines that the agent wrote itself: see the change, not the repository.",
+        ),
+    ],
+)
+def test_lines_that_the_agent_wrote_are_counted_apart(states: list[str], line: str) -> None:
+    cited = [{"path": "a.py", "start_line": 3, "end_line": 3, "state": state} for state in states]
+    assert wording.citation_lines(cited)[0] == line
 
 
 def test_the_two_facts() -> None:

@@ -11,7 +11,7 @@ from codeagent.errors import UsageError
 EXAMPLES = """\
 examples:
   codeagent ask "why does UserService return null"
-  codeagent ask "where is the retry limit set" --model offline
+  codeagent ask "where is UserService" --model offline
   codeagent ask "why does the test fail" --approve contained --json > events.jsonl
 
 The answer goes to stdout; progress, approvals and the two lines at the end go to stderr.

@@ -37,7 +37,7 @@ COMMANDS = {
 EXAMPLES = """\
 examples:
   codeagent ask "why does UserService return null"
-  codeagent ask "where is the cache invalidated" --repo ~/src/shop --model offline
+  codeagent ask "where is CartService" --repo ~/src/shop --model offline
   codeagent fix "the date parser drops the time zone" --verify "pytest -q tests/test_dates.py"
   codeagent policy check "git log -3 | head"
 

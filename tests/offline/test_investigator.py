@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.conversation import AssistantMessage, ToolCall, ToolOutput, UserMessage
+from codeagent.conversation import AssistantMessage, ToolCall, ToolOutput, UserMessage, unanswered
+from codeagent.errors import ErrorKind, ToolError
 from codeagent.inference import Request
 from codeagent.providers.offline.provider import OfflineProvider, item_of
 from tests.fixtures_expected import CASES, ORDER_PRICING, USER_SERVICE, Case
@@ -227,10 +228,87 @@ def test_a_file_alone_is_enough(tmp_path: Path) -> None:
     assert Machine(root).ask("why does lookup.py return None").cites("lookup.py", 2)
 
 
+TENACITY = {
+    "tenacity/base.py": (
+        "class RetryError(Exception):\n    pass\n\n\nclass Retrying:\n"
+        "    def __init__(self, retry_error_cls: type[RetryError] = RetryError):\n"
+        "        self.retry_error_cls = retry_error_cls\n\n"
+        "    def end(self):\n        raise self.retry_error_cls()\n"
+    ),
+    "doc/retry.rst": "A RetryError says that the limit was reached.\n",
+}
+
+
+def test_an_exception_that_nothing_raises_by_its_name_is_shown_where_it_is_defined(tmp_path: Path) -> None:
+    assert Machine(repository(tmp_path, TENACITY)).ask("what raises RetryError").answer == (
+        "No place where `RetryError` comes from was recognised.\n\n"
+        "`RetryError` is defined here:\n- tenacity/base.py:1: `class RetryError(Exception):`\n\n"
+        "It is mentioned here:\n"
+        "- tenacity/base.py:6: `def __init__(self, retry_error_cls: type[RetryError] = RetryError):`\n"
+        "- doc/retry.rst:1: `A RetryError says that the limit was reached.`\n\n"
+        f"{NO_MODEL}\n"
+    )
+
+
+def test_what_is_mentioned_only_and_a_file_without_functions_are_not_called_missing(tmp_path: Path) -> None:
+    machine = Machine(repository(tmp_path, TENACITY))
+    assert machine.ask("where is `limit`").answer == (
+        "No definition of `limit` was recognised.\n\nIt is mentioned here:\n"
+        f"- doc/retry.rst:1: `A RetryError says that the limit was reached.`\n\n{NO_MODEL}\n"
+    )
+    found = machine.ask("where is retry.rst")
+    assert found.answer.startswith("`retry.rst` is here: doc/retry.rst:1\n")
+
+
+def test_each_of_several_names_is_told_by_itself(tmp_path: Path) -> None:
+    found = Machine(repository(tmp_path, PYTHON)).ask("where is `power_for` and `walk_for`")
+    assert found.answer.startswith(
+        "`power_for` is defined here:\n- robot/motor.py:2: `def power_for(self, angle):`\n"
+    )
+    assert "\n\nNothing found: `walk_for` is not in what could be searched (other/, robot/, tests/)." in (
+        found.answer
+    )
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["explain this repository", "how does sign up work", "where is the retry limit set", "and for deleted users?"],
+)
+def test_words_that_the_repository_does_not_define_are_no_names(tmp_path: Path, question: str) -> None:
+    code = "def set_up(limit):\n    work = retry = limit\n    return work, retry\n"
+    found = Machine(repository(tmp_path, {"a.py": code})).ask(question)
+    assert found.answer == (
+        f"{NO_MODEL}\n\n"
+        'Without a model only "why does X return null", "why does X raise Y" and "where is X" can be answered.\n\n'
+        'NEEDS INPUT: a class, a function or a file of this repository, by name, as in "where is UserService".\n'
+    )
+
+
+def test_a_word_that_the_repository_defines_is_a_name(tmp_path: Path) -> None:
+    machine = Machine(repository(tmp_path, {"a.py": "def retry(limit):\n    return None\n"}))
+    found = machine.ask("where is the retry limit set")
+    assert found.answer.startswith('Without a model only "why does X return null"')
+    assert "\n\n`retry` is defined here:\n- a.py:1: `def retry(limit):`\n" in found.answer
+    assert "limit`" not in found.answer.replace("`def retry(limit):`", "")
+    assert machine.ask("why does retry return nothing").cites("a.py", 2)
+    assert machine.ask("where is retry").answer.startswith("`retry` is defined here:\n")
+
+
+@pytest.mark.parametrize("kind", [ErrorKind.INTERRUPTED, ErrorKind.CANCELLED, ErrorKind.SANDBOX_FAILED])
+def test_a_call_that_did_not_come_to_its_end_is_made_again(kind: ErrorKind) -> None:
+    machine = Machine(USER_SERVICE.root)
+    whole = machine.ask(USER_SERVICE.question)
+    for at, item in enumerate(whole.items):
+        if isinstance(item, ToolOutput):
+            cut = [*whole.items[:at], ToolOutput(item.call_id, ToolError(kind, "it was ended").text(), kind)]
+            cut += whole.items[at + 1 : at + 1 + len(unanswered(cut))]
+            assert machine.go_on(cut).answer == whole.answer
+
+
 def test_what_is_not_there_is_not_invented(tmp_path: Path) -> None:
     root = repository(tmp_path, {"a.py": "def b():\n    return 1\n"})
     assert Machine(root).ask("why does Ghost.walk return null").answer == (
-        f"Nothing found: `Ghost.walk` is not defined in what could be searched (a.py).\n\n{NO_MODEL}\n"
+        f"Nothing found: `Ghost.walk` is not in what could be searched (a.py).\n\n{NO_MODEL}\n"
     )
     assert Machine(root).ask("why does b() return None").answer == (
         "Nothing found: the code of `b` was read, and no place that gives `None` was seen. It ends so:\n"

@@ -39,7 +39,7 @@ FIND = (Target("UserService", "findById"),)
         ),
         (
             "why does total raise NotForSale",
-            Question(Kind.RAISE, (Target("", "total"),), exceptions=("NotForSale",)),
+            Question(Kind.RAISE, (Target("", "total"),), exceptions=("NotForSale",), named=False),
         ),
         (
             "why does Response.json raise JSONDecodeError",
@@ -51,6 +51,7 @@ FIND = (Target("UserService", "findById"),)
             "where is parse_day in storage/price_list.py",
             Question(Kind.WHERE, (Target("", "parse_day"),), files=("storage/price_list.py",)),
         ),
+        ("explain UserService", Question(Kind.OTHER, SERVICE)),
         ("why is the build slow", Question(Kind.OTHER, (Target("", "build"), Target("", "slow")), named=False)),
     ],
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from codeagent.providers.offline.analysis import Place
 from codeagent.providers.offline.investigation import Report, Visit
-from codeagent.providers.offline.question import Kind, Question
+from codeagent.providers.offline.question import Kind
 from codeagent.providers.offline.source import Function, Guard, Statement, is_python
 from codeagent.providers.offline.transcript import Hit, Transcript
 
@@ -31,17 +31,20 @@ reached     | reached through {steps}
 guessed     | the receiver's type is not known; chosen by the name
 undecided   | Which of these places applies cannot be told by rules alone; the conditions above say what to check.
 not_followed| Not followed, because it is not known which function is meant: {calls}.
-defined     | {target} is defined here:
+unseen      | No place where {values} comes from was recognised.
+defined     | {name} is defined here:
+undefined   | No definition of {name} was recognised.
 used        | It is mentioned here:
 no_uses     | No other mention of it was found.
-not_found   | Nothing found: {target} is not defined in what could be searched ({listing}).
+file        | {name} is here: {path}:1
+not_found   | Nothing found: {name} is not in what could be searched ({listing}).
 no_place    | Nothing found: the code of {target} was read, and no place that gives {values} was seen. It ends so:
 more        | {count} more places are left out.
 failed      | Some calls failed and their part is missing: {calls}.
 cut         | A search had more results than could be shown; some places may be missing.
 stopped     | The search ended at its limit after {rounds} rounds; some calls were not followed.
 kinds       | Without a model only "why does X return null", "why does X raise Y" and "where is X" can be answered.
-need        | NEEDS INPUT: name a class, a function or a file that the question is about.
+need        | NEEDS INPUT: a class, a function or a file of this repository, by name, as in "where is UserService".
 """
 _CHINESE = """
 no_model    | 没有使用语言模型：以下内容由固定规则搜索和阅读代码得出。
@@ -61,27 +64,31 @@ reached     | 经由 {steps}
 guessed     | 接收者的类型未知，按名称选择
 undecided   | 仅凭规则无法判断实际是哪一处；请检查上面的条件。
 not_followed| 以下调用因不知道指的是哪个函数而没有继续跟踪：{calls}。
-defined     | {target} 定义在：
+unseen      | 没有识别出产生 {values} 的位置。
+defined     | {name} 定义在：
+undefined   | 没有识别出 {name} 的定义。
 used        | 提到它的位置：
 no_uses     | 没有找到其他提到它的位置。
-not_found   | 没有找到：在可以搜索的内容里没有 {target} 的定义（{listing}）。
+file        | {name} 在这里：{path}:1
+not_found   | 没有找到：在可以搜索的内容里没有 {name}（{listing}）。
 no_place    | 没有找到：已阅读 {target} 的代码，没有发现会产生 {values} 的位置。它这样结束：
 more        | 另有 {count} 处未列出。
 failed      | 部分调用失败，其内容缺失：{calls}。
 cut         | 某次搜索的结果太多，没有全部显示；可能有遗漏。
 stopped     | 搜索在 {rounds} 轮后到达上限；部分调用没有跟踪。
 kinds       | 没有模型时只能回答“X 为什么返回 null”“X 为什么抛出 Y”“X 在哪里”这类问题。
-need        | NEEDS INPUT: 请指出问题涉及的类、函数或文件的名称。
+need        | NEEDS INPUT: 请按仓库中的写法给出类、函数或文件的名称，例如“UserService 在哪里”。
 """
 
 
-def compose(question: Question, report: Report, transcript: Transcript) -> str:
+def compose(report: Report, transcript: Transcript) -> str:
     """The whole answer, in Chinese for a question in Chinese, else in English."""
-    return _Answer(question, report, transcript).text()
+    return _Answer(report, transcript).text()
 
 
 class _Answer:
-    def __init__(self, question: Question, report: Report, transcript: Transcript) -> None:
+    def __init__(self, report: Report, transcript: Transcript) -> None:
+        question = report.question
         lines = (_CHINESE if question.chinese else _ENGLISH).strip().split("\n")
         self._phrases = {name.strip(): phrase.strip(" ") for name, _, phrase in (one.partition("|") for one in lines)}
         self._question = question
@@ -96,8 +103,8 @@ class _Answer:
     def text(self) -> str:
         report, transcript = self._report, self._transcript
         if not self._target:
-            return "\n\n".join((self._say("no_model"), self._say("kinds"), self._say("need")))
-        if report.findings:
+            lines = [self._say("no_model"), "", self._say("kinds"), ""]
+        elif report.findings:
             lines = self._places()
         elif report.roots:
             lines = [self._say("no_place"), *_ends(report.roots), ""]
@@ -112,7 +119,7 @@ class _Answer:
             lines.append(self._say("cut"))
         if transcript.wanted:
             lines.append(self._say("stopped", rounds=transcript.rounds))
-        return "\n".join([*lines, self._say("no_model")]) + "\n"
+        return "\n".join([*lines, self._say("no_model" if self._target else "need")]) + "\n"
 
     def _values(self) -> str:
         """What is given back, as it is written in the places, else as it is usual in the language."""
@@ -167,20 +174,30 @@ class _Answer:
         return lines
 
     def _mentions(self) -> list[str]:
-        report = self._report
-        lines = [self._say("kinds"), ""] if self._question.kind is Kind.OTHER else []
-        if report.definitions:
-            lines += [self._say("defined"), *_hits(report.definitions), ""]
-        else:
-            listing = [name for name in self._transcript.listing() if "/" not in name.rstrip("/")]
-            lines += [self._say("not_found", listing=", ".join(listing[:MAX_LISTED]) or "."), ""]
-        if report.uses:
-            lines += [self._say("used"), *_hits(report.uses)]
-        elif report.definitions:
-            lines.append(self._say("no_uses"))
-        if len(report.uses) > MAX_LISTED:
-            lines.append(self._say("more", count=len(report.uses) - MAX_LISTED))
-        return [*lines, ""] if report.uses or report.definitions else lines
+        question, report, lines = self._question, self._report, list[str]()
+        if question.kind is Kind.OTHER or not question.named:
+            lines = [self._say("kinds"), ""]
+        elif question.kind is not Kind.WHERE and any(any(found) for found in report.mentions.values()):
+            lines = [self._say("unseen"), ""]
+        for title, (definitions, uses) in report.mentions.items():
+            lines += self._mentioned(f"`{title}`", definitions, uses)
+        for name, path in report.files.items() if not report.mentions else ():
+            lines += [self._say("file", name=f"`{name}`", path=path) if path else self._not_found(f"`{name}`"), ""]
+        return lines
+
+    def _mentioned(self, name: str, definitions: list[Hit], uses: list[Hit]) -> list[str]:
+        if not definitions and not uses:
+            return [self._not_found(name), ""]
+        lines = [self._say("defined" if definitions else "undefined", name=name), *self._hits(definitions), ""]
+        return [*lines, *([self._say("used"), *self._hits(uses)] if uses else [self._say("no_uses")]), ""]
+
+    def _not_found(self, name: str) -> str:
+        listing = [name for name in self._transcript.listing() if "/" not in name.rstrip("/")]
+        return self._say("not_found", name=name, listing=", ".join(listing[:MAX_LISTED]) or ".")
+
+    def _hits(self, hits: list[Hit]) -> list[str]:
+        lines = [f"- {hit.path}:{hit.line}: `{_short(hit.text)}`" for hit in hits[:MAX_LISTED]]
+        return lines + [self._say("more", count=len(hits) - MAX_LISTED)] * (len(hits) > MAX_LISTED)
 
 
 def _ends(functions: Sequence[Function]) -> list[str]:
@@ -199,10 +216,6 @@ def _steps(visit: Visit) -> str:
         steps.append(f"`{function.title}`: `{code}` ({function.path}:{line})")
         visit = visit.before
     return " → ".join(reversed(steps))
-
-
-def _hits(hits: list[Hit]) -> list[str]:
-    return [f"- {hit.path}:{hit.line}: `{_short(hit.text)}`" for hit in hits[:MAX_LISTED]]
 
 
 def _cited(path: str, code: Guard | Statement) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from codeagent.providers.offline import analysis
 from codeagent.providers.offline.analysis import SELF, Call, Place
@@ -47,13 +47,16 @@ class Visit:
 
 @dataclass(slots=True)
 class Report:
-    """What was found so far. `unconnected`: no way from the target to the places was found. `not_followed` are calls
-    by name, with the place of each."""
+    """What was found so far. `question` has only those plain words as targets that the repository defines. `mentions`
+    are definitions and other uses of each name, `files` the paths of the files that were named, empty for a missing
+    one. `unconnected`: no way from the target to the places was found. `not_followed` are calls by name, with the
+    place of each."""
 
+    question: Question
     roots: list[Function] = field(default_factory=list)
     findings: list[tuple[Visit, list[Place]]] = field(default_factory=list)
-    definitions: list[Hit] = field(default_factory=list)
-    uses: list[Hit] = field(default_factory=list)
+    mentions: dict[str, tuple[list[Hit], list[Hit]]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
     unconnected: bool = False
     not_followed: dict[str, str] = field(default_factory=dict)
 
@@ -119,15 +122,19 @@ def investigate(question: Question, transcript: Transcript) -> Report:
 
 class _Walk:
     def __init__(self, question: Question, transcript: Transcript) -> None:
-        self.report = Report()
-        self._question = question
         self._known = transcript
+        self._question = question if question.named else self._with_known_names(question)
+        self.report = Report(self._question)
         self._exceptions = list(question.exceptions)
 
     def run(self) -> None:
         listing, question, report = self._known.listing(), self._question, self.report
-        files = [next((path for path in listing if f"/{path}".endswith(f"/{name}")), name) for name in question.files]
-        sources = [source for path in files if (source := self._source(path))]
+        sources = list[Source]()
+        for name in question.files:
+            path = next((path for path in listing if f"/{path}".endswith(f"/{name}")), name)
+            source = self._source(path)
+            sources += [source] if source else []
+            report.files[name] = source.path if source else ""
         if follows := question.kind in (Kind.NOTHING, Kind.RAISE):
             self._add_subtypes()
             report.roots = [function for target in question.targets for function in self._functions_of(target)]
@@ -154,6 +161,15 @@ class _Walk:
         found = [self._known.search(_pattern(chunk)) for chunk in chunks]
         hits = {hit: None for hits in found for hit in hits or () if is_source(hit.path)}
         return [] if None in found else sorted(hits, key=lambda hit: (is_test(hit.path), hit.path, hit.line))
+
+    def _with_known_names(self, question: Question) -> Question:
+        """A question in plain words, about those that the repository defines; `named` when it defines all of them."""
+        hits = self._definitions(word.member for word in question.targets)
+        defined = {
+            one for one in question.targets for hit in hits if _declares(one.member, hit) or _defines(one.member, hit)
+        }
+        known = tuple(one for one in question.targets if one in defined)
+        return replace(question, targets=known, named=known == question.targets)
 
     def _add_subtypes(self) -> None:
         for name in self._question.exceptions:
@@ -285,18 +301,18 @@ class _Walk:
 
     def _find_mentions(self) -> None:
         """Where the names are defined, and where else they stand."""
-        for target in self._question.targets:
+        for target in (*self._question.targets, *(Target(name, "") for name in self._question.exceptions)):
             name = target.member or target.owner
             hits = self._definitions([target.owner, target.member])
-            mentions = self._known.search(re.escape(name), "-w" if self._question.named else "-w -i") or []
+            mentions = self._known.search(re.escape(name), "-w") or []
             mentions.sort(key=lambda hit: (is_test(hit.path), not is_source(hit.path), hit.path))
             defined = [hit for hit in hits if _declares(name, hit)] or [hit for hit in hits if _defines(name, hit)]
             defined = defined or [hit for hit in mentions if _sets(name, hit)]
             heads = {hit.path for hit in hits if target.owner and target.member and _declares(target.owner, hit)}
             defined = [hit for hit in defined if hit.path in heads] or defined
             places = {(hit.path, hit.line) for hit in defined}
-            self.report.definitions += defined
-            self.report.uses += [hit for hit in mentions if (hit.path, hit.line) not in places]
+            uses = [hit for hit in mentions if (hit.path, hit.line) not in places]
+            self.report.mentions[target.title] = defined, uses
 
 
 def _supertypes(function: Function) -> list[str]:

@@ -30,7 +30,7 @@ class OfflineProvider:
         if transcript.wanted and request.tool_choice == "auto" and transcript.rounds < MAX_ROUNDS:
             calls = enumerate(list(transcript.wanted)[:MAX_CALLS], len(request.items))
             return self._response([_call(f"offline_{at}", name, arguments) for at, (name, arguments) in calls])
-        text = compose(question, report, transcript)
+        text = compose(report, transcript)
         progress(TextDelta(text))
         return self._response([{"type": "message", "text": text}])
 

@@ -34,7 +34,7 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Question:
     """`values` are what "nothing" is written as, `exceptions` the types that were named. `named` is false when the
-    targets are plain words, taken for want of a name."""
+    targets are plain words, of which those count that the repository defines."""
 
     kind: Kind
     targets: tuple[Target, ...] = ()
@@ -64,7 +64,7 @@ _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _FILE = re.compile(r"(?<![\w/.])(?:[\w.-]+/)*[\w.-]*\w\.[A-Za-z][A-Za-z0-9]{0,4}(?![\w(])")
 _SUFFIXES = frozenset(
     "py pyi java js mjs cjs ts tsx jsx c h cc cpp hpp cs go rs kt kts scala swift php rb vue sh md txt toml yaml yml"
-    " json xml ini cfg properties gradle csv html css sql proto".split()
+    " json rst xml ini cfg properties gradle csv html css sql proto".split()
 )
 _NAME = r"[A-Za-z_$][\w$]*"
 _NAMES = re.compile(
@@ -102,12 +102,14 @@ def parse(text: str) -> Question:
     kind, values = _kind(text, bool(exceptions))
     exceptions = exceptions if kind is Kind.RAISE else ()
     targets = tuple(_target(name) for name in names if name not in exceptions)
-    named = bool(targets or files or exceptions)
-    if not targets and not files:
+    named = bool(targets or files)
+    if not named:
         words = re.findall(r"[^\W\d_][\w-]{2,}", _CHINESE.sub(" ", rest))
         plain = dict.fromkeys(word for word in words if word.lower() not in _PLAIN and word not in exceptions)
-        targets = tuple(Target("", word) for word in plain)[:4]
-    return Question(kind, _joined(targets), files, values, exceptions, named, bool(_CHINESE.search(text)))
+        targets = tuple(Target("", word) for word in plain)[:8]
+    return Question(
+        kind, _joined(targets), files, values, exceptions, named or not targets, bool(_CHINESE.search(text))
+    )
 
 
 def _is_file(name: str) -> bool:
@@ -116,8 +118,7 @@ def _is_file(name: str) -> bool:
 
 
 def _kind(text: str, names_exception: bool) -> tuple[Kind, tuple[str, ...]]:
-    why = _WHY.search(text)
-    if _WHERE.search(text) and not why:
+    if _WHERE.search(text) and not _WHY.search(text):
         return Kind.WHERE, ()
     if _FALSE.search(text):
         return Kind.NOTHING, ("false", "False")
@@ -127,7 +128,7 @@ def _kind(text: str, names_exception: bool) -> tuple[Kind, tuple[str, ...]]:
         return Kind.RAISE, ()
     if _EMPTY.search(text):
         return Kind.NOTHING, NULLS + EMPTIES
-    return (Kind.OTHER if why else Kind.WHERE), ()
+    return Kind.OTHER, ()
 
 
 def _target(name: str) -> Target:

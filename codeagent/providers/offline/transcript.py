@@ -1,8 +1,8 @@
 """What the tools have said so far in this turn, and what is still to be asked.
 
 Nothing is remembered between inferences: the investigation is done again from its beginning each time, over the
-outputs that the conversation holds. A call without an output becomes one of the next calls. So a resumed session
-goes on like one that was never interrupted.
+outputs that the conversation holds. A call without an output, or whose output says that it was cut off, becomes
+one of the next calls. So a resumed session goes on like one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from codeagent.conversation import Item, ToolCall, ToolOutput, UserMessage
+from codeagent.errors import ErrorKind
 
 MAX_FILES = 40
 MAX_PAGES = 6
@@ -24,6 +25,9 @@ MAX_SAVED = 2_000
 """Lines of a search's results that are read where there are more than a call returns."""
 SEARCHES = ("rg -n --no-heading -M 400", "grep -rnE")
 """The second is for an image without the first; it has only options that any grep has."""
+
+UNFINISHED = (ErrorKind.INTERRUPTED, ErrorKind.CANCELLED, ErrorKind.SANDBOX_FAILED)
+"""Errors that say nothing of what was asked: such a call is made again."""
 
 _NUMBERED = re.compile(r" *(\d+)\t(.*)")
 _TOTAL = re.compile(r"lines \d+-\d+ of (\d+)")
@@ -60,7 +64,7 @@ class Transcript:
             elif isinstance(item, ToolCall):
                 calls[item.call_id] = item
                 self.rounds += not isinstance(before, ToolCall)
-            elif isinstance(item, ToolOutput) and item.call_id in calls:
+            elif isinstance(item, ToolOutput) and item.call_id in calls and item.error_kind not in UNFINISHED:
                 self._outputs[calls[item.call_id].name, calls[item.call_id].arguments] = item
         ran = (output.text for (_, call), output in self._outputs.items() if SEARCHES[0] in call)
         self._search = SEARCHES[any("[exit code 127" in text.partition("\n")[0] for text in ran)]

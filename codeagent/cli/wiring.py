@@ -227,6 +227,7 @@ class Workbench:
 
     def _begin_round(self, number: int) -> None:
         self.session.journal.round = number
+        self.terminal.begin_round(self.choices.config.provider.api)
 
     def _end(self, ending: Ending | None, limits: Limits, verifier: Verifier) -> int:
         """Checks the answer, verifies the change, records the end, and says what went wrong.

@@ -21,7 +21,7 @@ from codeagent.ui.answer import print_answer
 from codeagent.ui.calls import Call, call_of, columns, finish, finished, unfinished
 from codeagent.ui.inert import cells, inert, inert_line
 from codeagent.ui.screen import Line, Screen
-from codeagent.ui.turn import Step, Turn
+from codeagent.ui.turn import MODEL, SANDBOX, Step, Turn
 from codeagent.ui.verified import run_line
 
 _TICK_SECONDS = 0.1
@@ -30,6 +30,7 @@ _PLAIN_STEP_SECONDS = 10.0  # off a terminal, progress is a new line, so it come
 _SHORT_TEXT_LINES = 4
 _VERBOSE_OUTPUT_LINES = 40
 _FIRST_SENTENCE = re.compile(r"(?<=[.:]) |\n")
+_WAITING = {"offline": "working by fixed rules"}
 DEFAULT_IMAGE = SandboxSettings().image
 
 
@@ -112,6 +113,13 @@ class Terminal:
                 step.told = now
                 self._say([(step.text(), "")])
 
+    def begin_round(self, api: str) -> None:
+        """What comes next is a response over `api`; until the first, a turn waits for its sandbox."""
+        with self._lock:
+            self._take_up()
+            self._turn.waiting_for, self._turn.thinking_since = _WAITING.get(api, MODEL), time.monotonic()
+            self._draw()
+
     def charge(self, price: Price | None) -> None:
         """What the cost of the next turns is computed with; None where nothing is known."""
         with self._lock:
@@ -157,7 +165,7 @@ class Terminal:
 
     def _on_turn_started(self, _record: Mapping[str, Any]) -> None:
         now = time.monotonic()
-        self._turn = Turn(self._turn.price, now, running=True, thinking_since=now)
+        self._turn = Turn(self._turn.price, now, running=True, thinking_since=now, waiting_for=SANDBOX)
         self._start_ticking()
         self._draw()
 
@@ -339,8 +347,8 @@ class Terminal:
         if step := turn.current_step:
             block.append(self._stepping(step, now))
         footers = turn.footers(now, self._screen.dot)
-        if turn.thinking_since is not None:
-            longest = [f"waiting for the model{self._screen.dot}{footer}" for footer in footers[:2]]
+        if turn.thinking_since is not None and not (turn.current_step and turn.waiting_for == SANDBOX):
+            longest = [f"{turn.waiting_for}{self._screen.dot}{footer}" for footer in footers[:2]]
             return [*block, self._spinning(self._fitting([*longest, *footers[1:]]), turn.thinking_since, now)]
         return [*block, [("  " + self._fitting(footers), "dim")]]
 

@@ -13,6 +13,9 @@ from codeagent.ui.calls import Call
 from codeagent.ui.preview import Preview
 from codeagent.ui.screen import Line
 
+SANDBOX = "starting the sandbox"
+MODEL = "waiting for the model"
+
 
 @dataclass(slots=True)
 class Step:
@@ -53,6 +56,8 @@ class Turn:
     asking: bool = False
     """The screen belongs to someone else: a prompt, or an error that is told."""
     thinking_since: float | None = None
+    waiting_for: str = MODEL
+    """What is going on since `thinking_since`."""
     steps: list[Step] = field(default_factory=list)
     """What is under way beside the calls, the outermost first."""
     waiting_lines: list[Line] = field(default_factory=list)
@@ -85,6 +90,8 @@ class Turn:
         for name, count in usage.items():
             self.usage[name] = self.usage.get(name, 0) + int(count or 0)
         self.said, self.thinking_since = text, None
+        if self.waiting_for == SANDBOX:
+            self.waiting_for = MODEL
         self.preview.clear()
 
     def end(self, record: Mapping[str, Any]) -> None:

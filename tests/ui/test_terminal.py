@@ -186,6 +186,27 @@ def test_the_lines_of_a_build_are_one_step_that_goes_on() -> None:
     assert err.getvalue() == "building the image: line 1\npreparing the toolbox\n"
 
 
+def test_the_footer_names_what_is_waited_for() -> None:
+    log = Recorder()
+    log.start("why?")
+    with PtyScreen(80) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
+        for record in log.records:
+            terminal.record(record)
+        shown = [pty.shown()[-1].strip()]
+        terminal.steps("copying the repository", 1, 9)
+        shown.append(pty.shown()[-2].strip())
+        terminal.steps("", 0, 0)
+        for api in ("responses", "offline"):
+            terminal.begin_round(api)
+            shown.append(pty.shown()[-1].strip())
+    assert [line.partition(" · ")[0] for line in shown] == [
+        "starting the sandbox",
+        "copying the repository: 1 of 9 (11%)",
+        "waiting for the model",
+        "working by fixed rules",
+    ]
+
+
 def test_a_step_within_another_leaves_the_outer_one() -> None:
     with PtyScreen(80) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
         shown = []

@@ -45,5 +45,11 @@ def run(args: argparse.Namespace) -> int:
             "fix needs a command that shows the fault.",
             'Give one that fails now and passes when it is fixed: --verify "make test"',
         )
-    with opened_workbench(Choices.of(args, patching=True), args.task) as bench:
+    choices = Choices.of(args, patching=True)
+    if choices.config.provider.api == "offline":
+        raise UsageError(
+            "The offline investigator changes nothing, so it cannot fix anything.",
+            'Name a model: --model NAME or --provider NAME. To look only: codeagent ask "…" --model offline',
+        )
+    with opened_workbench(choices, args.task) as bench:
         return bench.turn(args.task, fixing=True)

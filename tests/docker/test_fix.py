@@ -185,9 +185,10 @@ def running(engine: Engine, program: Program, process: str) -> list[str]:
 def test_a_signal_during_the_run_before_ends_everything(
     program: Program, engine: Engine, repo: Path, number: signal.Signals
 ) -> None:
-    process = program.start("fix", "x", "--repo", str(repo), "--verify", "sleep 61", "--json", "--model", "offline")
-    wait_until(lambda: running(engine, program, "sleep 61"), 40)
-    ran = interrupt(process, number)
+    with ModelServer([]) as server:
+        process = program.start("fix", "x", "--repo", str(repo), "--verify", "sleep 61", "--json", server=server)
+        wait_until(lambda: running(engine, program, "sleep 61"), 40)
+        ran = interrupt(process, number)
     ended = [json.loads(line) for line in ran.out.splitlines()][-1]
     assert (ran.code, ended["outcome"], ended["exit_code"]) == (130, "interrupted", 130)
     assert (ended["verification"]["status"], ended["verification"]["reason"]) == (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 examples:
-  codeagent recheck                        the latest answer about the repository of the current directory
+  codeagent recheck                        the latest answer about the repository here
   codeagent recheck k3f9x --json           for a script; exit code 5 when some citations do not hold
   codeagent recheck k3f9x --repo ../clone  in another checkout of the repository
 
@@ -40,7 +40,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("id", metavar="ID", nargs="?", help="a session; default: the latest one of this repository")
+    parser.add_argument(
+        "id",
+        metavar="ID",
+        nargs="?",
+        help="a session (default: the latest one of the repository here that has an answer)",
+    )
     parser.add_argument("--repo", metavar="PATH", type=Path, help="the checkout to look at (the session's own)")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.add_argument("--verbose", action="store_true", help="stack traces of errors")
@@ -56,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     from codeagent.session.log import Log
     from codeagent.session.store import EVENTS, check_readable
 
-    folder = chosen(args.id)
+    folder = chosen(args.id, answered=True)
     check_readable(folder)
     answer = last_answer(Log(folder / EVENTS))
     if answer is None:

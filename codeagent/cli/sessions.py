@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     form.add_argument("--json", metavar="FILE", nargs="?", const="-", help="one event a line (default: stdout)")
     delete = _parser(actions, "delete", "remove sessions for good")
     delete.add_argument("ids", metavar="ID", nargs="+")
+    delete.add_argument("--yes", action="store_true", help="do not ask about a change that was never applied")
     for action in (listing, show, export, delete):
         action.add_argument("--verbose", action="store_true", help="stack traces of errors")
     parser.set_defaults(run=run)
@@ -78,33 +80,31 @@ def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 0; UsageError and StorageError leave it."""
-    actions = {"list": _list, "show": _show, "export": _export, "delete": _delete}
-    actions[args.action](args)
+    """Exit code 0, or 1 when a person did not want a session deleted; UsageError and StorageError leave it."""
+    if args.action == "delete":
+        return _delete(args)
+    {"list": _list, "show": _show, "export": _export}[args.action](args)
     return 0
 
 
-def chosen(ref: str | None) -> Path:
-    """The folder of the session that an optional ID on the command line means. Raises UsageError."""
+def chosen(ref: str | None, *, answered: bool = False) -> Path:
+    """The folder of the session that an optional ID on the command line means (see `find`). Raises UsageError."""
     from codeagent import paths
     from codeagent.cli.repository import repository
     from codeagent.session.catalogue import find
 
-    return find(paths.state_dir(), ref=ref, repo=None if ref is not None else repository(None))
+    return find(paths.state_dir(), ref=ref, repo=None if ref is not None else repository(None), answered=answered)
 
 
 def _list(args: argparse.Namespace) -> None:
     from codeagent import paths
     from codeagent.cli.repository import repository
-    from codeagent.session.catalogue import overviews
+    from codeagent.session.catalogue import folders, overviews
+    from codeagent.ui.inert import inert_line
 
-    repo = str(repository(args.repo)) if args.repo is not None else None
-    found: list[Overview] = []
-    for overview in overviews(paths.state_dir()):
-        if repo in (None, overview.repo):
-            found.append(overview)
-        if len(found) == args.limit:
-            break
+    repo = repository(args.repo) if args.repo is not None else None
+    listed = overviews(paths.state_dir(), repo)
+    found = list(islice(listed, args.limit) if args.limit else listed)
     if args.json:
         for overview in found:
             print(json.dumps(_as_json(overview)))
@@ -112,6 +112,9 @@ def _list(args: argparse.Namespace) -> None:
         from codeagent.cli.session_table import print_table
 
         print_table(found)
+    elif repo is not None and folders(paths.state_dir()):
+        everywhere = "without --repo, `codeagent sessions list` shows those of all repositories"
+        print(f"No session of {inert_line(str(repo))} is stored; {everywhere}.", file=sys.stderr)
     else:
         print("No session is stored yet; `codeagent ask` starts one.", file=sys.stderr)
 
@@ -170,12 +173,32 @@ def _export(args: argparse.Namespace) -> None:
     _tell_damage(damaged)
 
 
-def _delete(args: argparse.Namespace) -> None:
+def _delete(args: argparse.Namespace) -> int:
+    from codeagent.session.catalogue import unapplied
     from codeagent.session.store import delete
 
-    for folder in [chosen(ref) for ref in args.ids]:  # all are found before the first is gone
+    folders = [chosen(ref) for ref in args.ids]  # all are found before the first is gone
+    never_applied = ", ".join(folder.name for folder in folders if unapplied(folder))
+    if never_applied and not args.yes and not _agreed(never_applied):
+        print("Nothing was deleted.", file=sys.stderr)
+        return 1
+    for folder in folders:
         delete(folder)
         print(f"deleted {folder.name}", file=sys.stderr)
+    return 0
+
+
+def _agreed(never_applied: str) -> bool:
+    """Asks at the terminal. Raises UsageError where there is none."""
+    from codeagent.errors import UsageError
+    from codeagent.ui.approval import Prompt
+
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            f"Not applied: the change of {never_applied}. Nothing was deleted.",
+            "`codeagent diff ID` shows it and `codeagent apply ID` keeps it; `--yes` deletes it all the same.",
+        )
+    return Prompt().confirm(f"The change of {never_applied} was never applied. Delete it all the same?")
 
 
 def _tell_damage(lines: int) -> None:

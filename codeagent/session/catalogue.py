@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from codeagent.errors import UsageError
 from codeagent.events import LOG_FORMAT
 from codeagent.session.journal import Record
 from codeagent.session.log import Log, last_of
-from codeagent.session.store import EVENTS, holder, sessions_dir
+from codeagent.session.store import DIFF, EVENTS, holder, sessions_dir
 
 _HEAD_LINES = 50  # the first question stands among the first events
 
@@ -46,13 +47,23 @@ class Overview:
     problem: str = ""
 
 
-def overviews(state_dir: Path) -> Iterator[Overview]:
-    """All stored sessions, the one that was used last first."""
-    folders: list[Path] = []
-    with suppress(OSError):
-        folders = [folder for folder in sessions_dir(state_dir).iterdir() if folder.is_dir()]
-    for folder in sorted(folders, key=lambda folder: (_modified(folder / EVENTS), folder.name), reverse=True):
-        yield overview(folder)
+def overviews(state_dir: Path, repo: Path | None = None) -> Iterator[Overview]:
+    """All stored sessions, or those of one repository, the one that was used last first."""
+    for folder in _by_use(folders(state_dir)):
+        if repo is None or _repo(folder) == str(repo):
+            yield overview(folder)
+
+
+def folders(state_dir: Path) -> list[Path]:
+    """Of all stored sessions, in no order."""
+    with suppress(OSError), os.scandir(sessions_dir(state_dir)) as entries:
+        return [Path(entry.path) for entry in entries if entry.is_dir()]
+    return []
+
+
+def _by_use(sessions: Iterable[Path]) -> list[Path]:
+    """The one that was used last first."""
+    return sorted(sessions, key=lambda folder: (_modified(folder / EVENTS), folder.name), reverse=True)
 
 
 def overview(folder: Path) -> Overview:
@@ -60,7 +71,7 @@ def overview(folder: Path) -> Overview:
     file = folder / EVENTS
     facts: dict[str, Any] = {"size": _size(folder), "holder": holder(folder), "changed": _changed(file)}
     try:
-        head = list(islice(Log(file), _HEAD_LINES))
+        head = _head(file)
     except FileNotFoundError:
         head = []
     except OSError as error:
@@ -71,7 +82,7 @@ def overview(folder: Path) -> Overview:
         return Overview(folder.name, folder, problem="written by a newer codeagent", **facts)
     started = next((record for record in head if record["type"] == "session_started"), head[0])
     asked = next((record for record in head if record["type"] == "turn_started"), {})
-    choices = last_of(file, "session_resumed") or started
+    choices = _choices(file, started)
     newest = last_of(file, "turn_started") or asked
     ended = last_of(file, "turn_ended")
     turns = newest["turn"] if isinstance(newest.get("turn"), int) else 0
@@ -91,13 +102,47 @@ def overview(folder: Path) -> Overview:
     )
 
 
-def find(state_dir: Path, *, repo: Path | None = None, ref: str | None = None) -> Path:
+def _head(file: Path) -> list[Record]:
+    """The first events, up to the first question. Raises OSError."""
+    head: list[Record] = []
+    for record in islice(Log(file), _HEAD_LINES):
+        head.append(record)
+        if record["type"] == "turn_started":
+            break
+    return head
+
+
+def _choices(file: Path, started: Record) -> Record:
+    """What says what the session is run with now: the event that began it, or the one that took it up last."""
+    return last_of(file, "session_resumed") or started
+
+
+def _repo(folder: Path) -> str:
+    file = folder / EVENTS
+    with suppress(OSError):
+        started = next((record for record in _head(file) if record["type"] == "session_started"), {})
+        return _text(_choices(file, started), "repo")
+    return ""
+
+
+def find(state_dir: Path, *, repo: Path | None = None, ref: str | None = None, answered: bool = False) -> Path:
     """The folder of the session that a user means.
 
     With `ref`: the one whose id begins or ends with it. Without: the latest of `repo` that something was asked in
-    and that no process uses now. Raises UsageError.
+    (with `answered`: that holds an answer) and that no process uses now. Raises UsageError.
     """
-    return _named(state_dir, ref) if ref is not None else _latest(state_dir, repo)
+    return _named(state_dir, ref) if ref is not None else _latest(state_dir, repo, answered)
+
+
+def unapplied(folder: Path) -> bool:
+    """Whether the session holds a change that is in no repository."""
+    with suppress(OSError):
+        if not (folder / DIFF).stat().st_size:
+            return False
+        changed = last_of(folder / EVENTS, "workspace_changed") or {}
+        applied = last_of(folder / EVENTS, "applied")
+        return applied is None or applied.get("reverse") is True or _text(applied, "time") < _text(changed, "time")
+    return False
 
 
 def _named(state_dir: Path, ref: str) -> Path:
@@ -105,16 +150,15 @@ def _named(state_dir: Path, ref: str) -> Path:
     parent = sessions_dir(state_dir)
     if not ref.strip() or "/" in ref or ref in (".", ".."):
         raise UsageError(f"{ref!r} is no session id.", remedy)
-    names: list[str] = []
-    with suppress(OSError):
-        names = sorted(folder.name for folder in parent.iterdir() if folder.is_dir())
+    names = sorted(folder.name for folder in folders(state_dir))
     if ref in names:
         return parent / ref
     matching = [name for name in names if name.startswith(ref) or name.endswith(ref)]
     if len(matching) == 1:
         return parent / matching[0]
     if matching:
-        listed = ", ".join(matching[-4:])
+        latest = [folder.name for folder in _by_use(parent / name for name in matching)]
+        listed = ", ".join(latest[:4]) + (f" and {len(latest) - 4} more" if len(latest) > 4 else "")
         raise UsageError(f"{ref!r} could be {len(matching)} sessions: {listed}.", "Give more of the id.")
     near = ", ".join(nearest(ref, names))
     raise UsageError(f"There is no session {ref!r}.", f"Nearest: {near}. {remedy}" if near else remedy)
@@ -129,16 +173,34 @@ def nearest(ref: str, ids: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(by_part[part] for part in found))[:3]
 
 
-def _latest(state_dir: Path, repo: Path | None) -> Path:
-    for candidate in overviews(state_dir):
-        wanted = repo is None or candidate.repo == str(repo)
-        if wanted and candidate.begun and candidate.holder is None and not candidate.problem:
+def _latest(state_dir: Path, repo: Path | None, answered: bool) -> Path:
+    for candidate in overviews(state_dir, repo):
+        wanted = candidate.begun and candidate.holder is None and not candidate.problem
+        if wanted and (not answered or _answered(candidate.folder)):
             return candidate.folder
-    of_repo = f" of {repo}" if repo is not None else ""
-    raise UsageError(
-        f"There is no finished session{of_repo}.",
-        "Start one with `codeagent ask`, or name one that `codeagent sessions list` shows.",
-    )
+    what = "stored answer" if answered else "finished session"
+    remedy = "Start one with `codeagent ask`, or name one that `codeagent sessions list` shows."
+    if repo is None:
+        raise UsageError(f"There is no {what}.", remedy)
+    if near := _near(state_dir, repo):
+        folder, about = near
+        remedy = (
+            f"The latest near it is of {about}: give its id, {folder.name} (`resume` and `apply` take --repo, too)."
+        )
+    raise UsageError(f"There is no {what} of {repo}.", remedy)
+
+
+def _answered(folder: Path) -> bool:
+    return last_of(folder / EVENTS, "turn_ended", lambda ended: ended.get("answer")) is not None
+
+
+def _near(state_dir: Path, repo: Path) -> tuple[Path, str] | None:
+    """The latest session of a folder above or below a repository, and that folder."""
+    for folder in _by_use(folders(state_dir)):
+        about = Path(_repo(folder))
+        if about.is_absolute() and about != repo and (repo in about.parents or about in repo.parents):
+            return folder, str(about)
+    return None
 
 
 def age(changed: str) -> str:
@@ -167,12 +229,16 @@ def _modified(file: Path) -> int:
     return 0
 
 
-def _size(folder: Path) -> int:
+def _size(folder: Path | str) -> int:
+    """Bytes of all files in a folder, those of its folders included."""
     size = 0
-    with suppress(OSError):
-        for path in folder.rglob("*"):
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
             with suppress(OSError):
-                size += path.lstat().st_size if path.is_file() else 0
+                if entry.is_dir(follow_symlinks=False):
+                    size += _size(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    size += entry.stat(follow_symlinks=False).st_size
     return size
 
 

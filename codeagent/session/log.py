@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -64,8 +64,8 @@ def _skip_line(stream: Any) -> None:
         pass
 
 
-def last_of(file: Path, type_: str) -> Record | None:
-    """The last readable event of one type, found from the end, without reading what stands before it.
+def last_of(file: Path, type_: str, wanted: Callable[[Record], object] = bool) -> Record | None:
+    """The last readable event of one type that is `wanted`, found from the end; what stands before it is not read.
 
     Relies on how lines are written here (`type` first, no spaces); lines of another writer are not found.
     """
@@ -81,7 +81,7 @@ def last_of(file: Path, type_: str) -> Record | None:
             if at == 0 or content[at - 1] == 0x0A:
                 end = content.find(b"\n", at)
                 record = parse(content[at : end if end >= 0 else len(content)])
-                if record is not None:
+                if record is not None and wanted(record):
                     return record
             at = content.rfind(mark, 0, at)
     return None

@@ -133,6 +133,21 @@ def test_the_command_exits_0_when_all_hold(stored: Path, capsys: pytest.CaptureF
     assert err == "2 of 2 citations hold\n"
 
 
+def test_without_an_id_the_latest_session_with_an_answer_is_meant(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from codeagent import paths
+
+    with Session.create(paths.state_dir()) as session:
+        session.journal.turn = 1
+        for event in events(stored.resolve(), [], answer=None):
+            session.emit(event)
+    assert run(["recheck"]) == 0
+    assert capsys.readouterr().err == "2 of 2 citations hold\n"
+    assert run(["recheck", session.id]) == 2
+    assert f"The session {session.id} has no answer." in capsys.readouterr().err
+
+
 def test_the_command_exits_5_when_some_do_not(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(stored, "a.py", CODE.replace("first", "other"))
     assert run(["recheck", "--json"]) == 5

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.cli.main import run
-from codeagent.events import SessionStarted, TurnStarted
+from codeagent.events import Applied, SessionResumed, SessionStarted, TurnStarted, WorkspaceChanged
 from codeagent.session.catalogue import nearest
 from codeagent.session.store import EVENTS, Session
 from tests.session.samples import answered, ended
@@ -103,6 +103,29 @@ def test_list_without_sessions_says_so(capsys: pytest.CaptureFixture[str]) -> No
     assert captured.err == "No session is stored yet; `codeagent ask` starts one.\n"
 
 
+def test_list_of_a_repository_without_sessions_says_so_and_not_that_none_is_stored(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answered(state)
+    assert run(["sessions", "list", "--repo", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        f"No session of {tmp_path} is stored; "
+        "without --repo, `codeagent sessions list` shows those of all repositories.\n"
+    )
+
+
+def test_list_of_a_repository_takes_where_a_session_went_on(
+    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved, _ = answered(state), answered(state)
+    with Session.open(moved.folder) as session:
+        session.emit(SessionResumed(str(tmp_path), "m", "p", "i", "v", [], 0))
+    run(["sessions", "list", "--json", "--repo", str(tmp_path)])
+    assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == [moved.id]
+
+
 def test_show_pairs_calls_with_approvals_and_outputs(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = answered(state, question="why \x1b]0;x\x07?", output="".join(f"{n}\tline\n" for n in range(1, 41)))
     assert run(["sessions", "show", session.id[-5:]]) == 0
@@ -179,6 +202,22 @@ def test_nothing_finished_here_is_an_error_with_its_remedy(
     assert capsys.readouterr().err == (
         f"codeagent: error: There is no finished session of {tmp_path}.\n"
         "Start one with `codeagent ask`, or name one that `codeagent sessions list` shows.\n"
+    )
+
+
+@pytest.mark.parametrize("about", ["top/part", "."])
+def test_a_session_of_a_folder_above_or_below_is_named(
+    about: str, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "top" / "part").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "top")
+    answered(state, repo=f"{tmp_path}-beside")
+    near = answered(state, repo=str((tmp_path / about).resolve()))
+    assert run(["sessions", "show"]) == 2
+    assert capsys.readouterr().err == (
+        f"codeagent: error: There is no finished session of {tmp_path / 'top'}.\n"
+        f"The latest near it is of {(tmp_path / about).resolve()}: give its id, {near.id} "
+        "(`resume` and `apply` take --repo, too).\n"
     )
 
 
@@ -275,6 +314,46 @@ def test_an_ambiguous_part_of_an_id_is_refused(state: Path, capsys: pytest.Captu
     answered(state), answered(state)
     assert run(["sessions", "show", "2"]) == 2
     assert "'2' could be 2 sessions: " in capsys.readouterr().err
+
+
+def test_an_ambiguous_part_names_those_used_last_and_says_that_there_are_more(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(6):
+        folder = state / "sessions" / f"20260301-10000{number}-aaaaa"
+        folder.mkdir(parents=True)
+        (folder / EVENTS).touch()
+        os.utime(folder / EVENTS, (1_000 - number, 1_000 - number))
+    assert run(["sessions", "show", "2026"]) == 2
+    named = ", ".join(f"20260301-10000{number}-aaaaa" for number in range(4))
+    assert f"'2026' could be 6 sessions: {named} and 2 more.\n" in capsys.readouterr().err
+
+
+def test_a_change_that_was_never_applied_is_not_deleted_without_a_word(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain, changed = answered(state), answered(state)
+    with Session.open(changed.folder) as session:
+        session.emit(WorkspaceChanged(["a.py"]))
+        session.save_diff(b"diff --git a/a.py b/a.py\n")
+    assert run(["sessions", "delete", plain.id, changed.id]) == 2
+    assert capsys.readouterr().err == (
+        f"codeagent: error: Not applied: the change of {changed.id}. Nothing was deleted.\n"
+        "`codeagent diff ID` shows it and `codeagent apply ID` keeps it; `--yes` deletes it all the same.\n"
+    )
+    assert plain.folder.exists()
+    assert run(["sessions", "delete", "--yes", plain.id, changed.id]) == 0
+    assert list((state / "sessions").iterdir()) == []
+
+
+@pytest.mark.parametrize(("reverse", "code"), [(False, 0), (True, 2)])
+def test_a_change_that_is_in_the_repository_may_go(reverse: bool, code: int, state: Path) -> None:
+    session = answered(state)
+    with Session.open(session.folder) as again:
+        again.emit(WorkspaceChanged(["a.py"]))
+        again.save_diff(b"diff --git a/a.py b/a.py\n")
+        again.emit(Applied(reverse, ["a.py"], "", ""))
+    assert run(["sessions", "delete", session.id]) == code
 
 
 def test_list_starts_without_the_heavy_libraries(state: Path) -> None:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codeagent.verification.record import CheckRun, VerificationStatus
-from codeagent.verification.runners import Runner
+from codeagent.verification.record import CheckRun, TestCount, VerificationStatus
+from codeagent.verification.runners import SELECT, TRY_IT, Runner
 
 Judgement = tuple[VerificationStatus | None, str, str]
 """Status (None: there is a fault to fix), reason, remedy."""
 
 PASSES_ALREADY = "the command already passes on the untouched repository"
 _SHOW_FAULT = "Give a command that fails because of the fault; `--force` starts the turn all the same."
-_IN_THE_IMAGE = (
-    "Name an image that has it with --image, or another command with --verify; no network is there to get it."
-)
-_TRY_IT = "Try the command with `codeagent sandbox shell`, which opens the same container."
 
 
 def judge_baseline(run: CheckRun, runners: Sequence[Runner]) -> Judgement:
@@ -23,18 +19,18 @@ def judge_baseline(run: CheckRun, runners: Sequence[Runner]) -> Judgement:
     not_run = VerificationStatus.NOT_RUN
     if run.stopped:
         return not_run, f"{run.stopped}, before any change", _remedy(run)
-    if run.tests is not None and run.tests.nothing:
-        return not_run, f"{run.tests.runner} executed no test, before any change", "Select tests that exist and run."
     if run.unusable:
         return not_run, run.unusable, _remedy(run)
+    if run.tests is not None and run.tests.nothing:
+        return not_run, f"{run.tests.runner} executed no test", SELECT
     crashed = run.exit_code is not None and run.exit_code >= 128
     if runners and run.tests is None and not crashed:
         name = runners[0].name
         remedy = f"Let {name} print its summary, and see that it comes as far as its tests."
         return not_run, f"{name} ended without saying that it ran a test", remedy
     if run.exit_code == 0:
-        if run.tests is not None and run.tests.failed:
-            reason = f"it hides its exit code: {_tests(run.tests.failed)} failed, yet it exits 0"
+        if run.tests is not None and (wrong := _wrong(run.tests)):
+            reason = f"it hides its exit code: {wrong}, yet it exits 0"
             return not_run, reason, "Give a command whose exit code is that of its tests."
         return VerificationStatus.NOT_REPRODUCED, PASSES_ALREADY, _SHOW_FAULT
     return None, "", ""
@@ -46,8 +42,7 @@ def _remedy(run: CheckRun) -> str:
         return "Raise --verify-time-limit, or name a narrower command."
     if run.starved:
         return "Raise `memory` or `pids` under [sandbox] in the configuration, or name a narrower command."
-    missing = any(word in run.unusable for word in ("not found", "not installed", "found no module"))
-    return _IN_THE_IMAGE if missing else _TRY_IT
+    return run.remedy or TRY_IT
 
 
 def fault_of(run: CheckRun, expected: str, before: CheckRun | None) -> str:
@@ -62,13 +57,20 @@ def fault_of(run: CheckRun, expected: str, before: CheckRun | None) -> str:
         return f"it exited 0, but {run.silent[0]} did not print its summary"
     if run.tests is not None and run.tests.nothing:
         return "it exited 0, but no test was executed"
-    if run.tests is not None and run.tests.failed:
-        return f"it exited 0, but {_tests(run.tests.failed)} failed"
+    if run.tests is not None and (wrong := _wrong(run.tests)):
+        return f"it exited 0, but {wrong}"
     was = before.tests.run if before and before.tests else None
     now = run.tests.run if run.tests else None
     if was is not None and now is not None and now < was:
         return f"only {_tests(now)} ran, {was} before the change"
     return ""
+
+
+def _wrong(tests: TestCount) -> str:
+    """What a runner reports against the code, as a clause."""
+    if tests.failed:
+        return f"{_tests(tests.failed)} failed"
+    return f"tests could not be loaded ({tests.unloaded} error{'s' * (tests.unloaded > 1)})" if tests.unloaded else ""
 
 
 def _tests(number: int) -> str:

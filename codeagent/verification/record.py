@@ -36,6 +36,9 @@ class TestCount:
     nothing: bool = False
     """The runner ended on no test executed."""
     collected: int | None = None
+    unloaded: int = 0
+    """How many files or packages of tests could not be loaded. No other number has them in it, but for `collected`
+    of runners that take them for tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class CheckRun:
     tests: TestCount | None = None
     unusable: str = ""
     """Why a failing run says nothing about the code (see `runners.unusable`)."""
+    remedy: str = ""
+    """What to do about that, where it is known."""
     silent: tuple[str, ...] = ()
     """Runners that the command names and that printed no summary."""
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from codeagent.verification import summaries
+from codeagent.verification.lacking import lacked
 from codeagent.verification.record import TestCount
 from codeagent.verification.summaries import Count
 
@@ -87,6 +88,7 @@ def added(counts: Sequence[TestCount]) -> TestCount | None:
         total([count.skipped for count in counts]),
         all(count.nothing for count in counts),
         total([count.collected for count in counts]),
+        sum(count.unloaded for count in counts),
     )
 
 
@@ -94,38 +96,87 @@ def with_report(count: TestCount | None, report: TestCount | None) -> TestCount 
     """A runner's summary together with the report that it wrote, which counts more exactly."""
     if count is None or report is None:
         return count or report
-    return replace(report, runner=count.runner)
+    return replace(report, runner=count.runner, unloaded=count.unloaded)
 
 
-def unusable(exit_code: int | None, output: str, runners: Sequence[Runner], tests: TestCount | None) -> str:
-    """Why a failing run says nothing about the code, or an empty text when it does say something."""
+TRY_IT = "Try the command with `codeagent sandbox shell`, which opens the same container."
+_IN_THE_IMAGE = (
+    "Name an image that has it with --image, or another command with --verify; no network is there to get it."
+)
+_INSTALLED = (
+    "Name an image in which it is installed with --image; no network is there to get it. "
+    "If it is the repository's own, give a command that finds it."
+)
+SELECT = "Select tests that exist and run."
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Why a failing run says nothing about the code, as a clause, and what to do about it."""
+
+    reason: str
+    remedy: str = TRY_IT
+
+
+def unusable(
+    exit_code: int | None, output: str, runners: Sequence[Runner], tests: TestCount | None
+) -> Unusable | None:
+    """None when the run does say something."""
     if exit_code == 127:
-        return "the command was not found in the image"
+        return Unusable("the command was not found in the image", _IN_THE_IMAGE)
     if exit_code == 126:
-        return "the command could not be executed"
+        return Unusable("the command could not be executed")
     if tests is not None and tests.run:
-        return ""  # tests ran, whatever else is printed
+        return None  # tests ran, whatever else is printed
     text = readable(output)
-    for pattern, reason in _BROKEN:
+    crashed = exit_code is not None and exit_code >= 128
+    if not crashed and _ran_no_test(runners, tests) and (lack := lacked(text)):
+        return Unusable(f"{tests.runner if tests else runners[0].name} ran no test: {lack}", _INSTALLED)
+    for pattern, reason, remedy in _BROKEN:
         if match := pattern.search(text):
-            return reason.format(*match.groups())
+            return Unusable(reason.format(*match.groups()), remedy)
+    if tests is not None and tests.nothing:
+        if tests.unloaded:
+            errors = f"{tests.unloaded} error{'s' * (tests.unloaded > 1)}"
+            return Unusable(f"{tests.runner} could not load its tests ({errors})")
+        return Unusable(f"{tests.runner} executed no test", SELECT)
     for runner in runners:
         if exit_code in runner.unusable:
-            return f"{runner.name} exited {exit_code}, which is not a test failure"
-    return ""
+            return Unusable(f"{runner.name} exited {exit_code}, which is not a test failure")
+    return None
+
+
+def _ran_no_test(runners: Sequence[Runner], tests: TestCount | None) -> bool:
+    """Of a run that failed: whether a runner was at work that came to no test."""
+    if tests is None:
+        return bool(runners)
+    return tests.nothing or not (tests.run or tests.failed)
 
 
 _BROKEN = (
-    (re.compile(r"No module named '?(pytest|unittest|nose2?|tox|nox)\b"), "the test runner {0} is not installed"),
+    (
+        re.compile(r"No module named '?(pytest|unittest|nose2?|tox|nox)\b"),
+        "the test runner {0} is not installed",
+        _IN_THE_IMAGE,
+    ),
     (
         re.compile(r"^(?:ModuleNotFound|Import)Error: No module named '([^'.\n]+)'\s*\Z", re.M),
         "python found no module {0}",
+        _IN_THE_IMAGE,
     ),
-    (re.compile(r"^npm (?:ERR!|error) Missing script: \"?([^\"\n]+)", re.M), "package.json has no script {0}"),
-    (re.compile(r"^make(?:\[\d+\])?: \*\*\* No rule to make target '([^'\n]+)'", re.M), "make has no target {0}"),
-    (re.compile(r"^make: \*\*\* No targets specified and no makefile found", re.M), "there is no makefile"),
-    (re.compile(r"can't open file '([^'\n]+)': \[Errno 2\]"), "python found no file {0}"),
-    (re.compile(r"^(?:sh|bash|dash|ash): .*[Ss]yntax error", re.M), "the shell could not read the command"),
+    (
+        re.compile(r"^npm (?:ERR!|error) Missing script: \"?([^\"\n]+)", re.M),
+        "package.json has no script {0}",
+        TRY_IT,
+    ),
+    (
+        re.compile(r"^make(?:\[\d+\])?: \*\*\* No rule to make target '([^'\n]+)'", re.M),
+        "make has no target {0}",
+        TRY_IT,
+    ),
+    (re.compile(r"^make: \*\*\* No targets specified and no makefile found", re.M), "there is no makefile", TRY_IT),
+    (re.compile(r"can't open file '([^'\n]+)': \[Errno 2\]"), "python found no file {0}", TRY_IT),
+    (re.compile(r"^(?:sh|bash|dash|ash): .*[Ss]yntax error", re.M), "the shell could not read the command", TRY_IT),
     (
         # A command that is missing, and that make ends on: 127 is the shell's code for it.
         re.compile(
@@ -135,10 +186,15 @@ _BROKEN = (
             re.M,
         ),
         "{0} was not found in the image",
+        _IN_THE_IMAGE,
     ),
-    (re.compile(r"Error: Could not find or load main class (\S+)"), "java found no class {0}"),
-    (re.compile(r"Error: Cannot find (?:module|package) '(/[^'\n]+|[^./'\n][^'\n]*)'"), "node found no module {0}"),
-    (re.compile(r"^error: no such (?:sub)?command: `([^`\n]+)`", re.M), "cargo has no command {0}"),
+    (re.compile(r"Error: Could not find or load main class (\S+)"), "java found no class {0}", TRY_IT),
+    (
+        re.compile(r"Error: Cannot find (?:module|package) '(/[^'\n]+(?='$)|[^./'\n][^'\n]*)'"),
+        "node found no module {0}",
+        _IN_THE_IMAGE,
+    ),
+    (re.compile(r"^error: no such (?:sub)?command: `([^`\n]+)`", re.M), "cargo has no command {0}", TRY_IT),
 )
 
 

@@ -19,13 +19,20 @@ Count = Callable[[str], TestCount | None]
 def pytest(text: str) -> TestCount | None:
     summary = r"^=* ?((?:\d+ [a-z]+(?:, )?)+|no tests ran) in [\d.]+s?(?: \([\d:]+\))? ?=*$"
     if not (found := _lines(summary, text)):
-        return None
+        return _nothing("pytest", text, r"^ImportError while loading conftest ", unloaded=1)
     counts = _words(found)
     # An expected failure is not counted as run: the code under test can turn itself into one.
     run = counts["failed"] + counts["passed"] + counts["xpassed"]
-    failed = counts["failed"] + counts["error"] + counts["errors"]
+    errors = counts["error"] + counts["errors"]
+    # The other errors are those of a test's set-up and tear-down.
+    collecting = max(
+        len(_lines(r"^_+ ERROR collecting ", text)),
+        sum(map(int, _lines(r"^!+ Interrupted: (\d+) errors? during collection !+$", text))),
+    )
+    unloaded = min(collecting, errors)
+    failed = counts["failed"] + errors - unloaded
     collected = run + counts["skipped"] + counts["xfailed"] + counts["deselected"]
-    return TestCount("pytest", run, failed, counts["skipped"], run == 0, collected)
+    return TestCount("pytest", run, failed, counts["skipped"], run == 0, collected, unloaded)
 
 
 def unittest(text: str) -> TestCount | None:
@@ -39,8 +46,8 @@ def unittest(text: str) -> TestCount | None:
     # A module that cannot be imported is reported as a test, and none of its tests ran.
     unloaded = len(_lines(r"^ERROR: \S+ \(unittest\.loader\._FailedTest\b", text))
     run = ran - counts["skipped"] - unloaded
-    failed = counts["failures"] + counts["errors"] + counts["unexpected successes"]
-    return TestCount("unittest", run, failed, counts["skipped"], run <= 0, ran)
+    failed = counts["failures"] + counts["errors"] + counts["unexpected successes"] - unloaded
+    return TestCount("unittest", run, max(failed, 0), counts["skipped"], run <= 0, ran, unloaded)
 
 
 def jest(text: str) -> TestCount | None:
@@ -49,13 +56,16 @@ def jest(text: str) -> TestCount | None:
         return _nothing("jest", text, r"^No tests found")
     counts = _words(found)
     run = counts["passed"] + counts["failed"]
-    return TestCount("jest", run, counts["failed"], counts["skipped"] + counts["todo"], run == 0, counts["total"])
+    skipped = counts["skipped"] + counts["todo"]
+    unloaded = len(_lines(r"^ *● Test suite failed to run$", text))
+    return TestCount("jest", run, counts["failed"], skipped, run == 0, counts["total"], unloaded)
 
 
 def vitest(text: str) -> TestCount | None:
     found = _lines(r"^ *Tests +((?:\d+ [a-z]+(?: \| )?)+) \((\d+)\)$", text)
     if not found:
-        return _nothing("vitest", text, r"^No test files found")
+        unloaded = sum(map(int, _lines(r"^ *Test Files +(\d+) failed", text)))
+        return _nothing("vitest", text, r"^No test files found|^ *Tests +no tests$", unloaded=unloaded)
     counts = _words(words for words, _ in found)
     run = counts["passed"] + counts["failed"]
     collected = sum(int(total) for _, total in found)
@@ -79,9 +89,15 @@ def node(text: str) -> TestCount | None:
         counts.update({name: int(number)})
     if not {"tests", "pass", "fail"} <= counts.keys():
         return None
-    run = counts["pass"] + counts["fail"] + counts["cancelled"]
-    failed = counts["fail"] + counts["cancelled"]
-    return TestCount("node --test", run, failed, counts["skipped"], run == 0, counts["tests"])
+    # A file whose process fails by itself is reported as a test. The readable form tells all failures a second time.
+    once = text.partition("\n✖ failing tests:\n")[0]
+    ended = r"^  (?:exitCode: [^\n]+\n(?:  signal: [^\n]+\n)?  error: )?'test failed'$"
+    unloaded = min(len(_lines(ended, once)), counts["fail"])
+    run = counts["pass"] + counts["fail"] + counts["cancelled"] - unloaded
+    failed = counts["fail"] + counts["cancelled"] - unloaded
+    # Code that throws when it is loaded has failed by running: a run of such files alone is not nothing.
+    nothing = run == 0 and not unloaded
+    return TestCount("node --test", run, failed, counts["skipped"], nothing, counts["tests"], unloaded)
 
 
 def go(text: str) -> TestCount | None:
@@ -92,10 +108,9 @@ def go(text: str) -> TestCount | None:
     verbose = passed > 0 or "=== RUN" in text
     ran = any(not failure and "[no tests to run]" not in rest for _, _, failure, rest in packages)
     run = passed + failed if verbose else None
-    broken = sum(failure in ("[build failed]", "[setup failed]") for _, _, failure, _ in packages)
-    return TestCount(
-        "go test", run, failed + broken, skipped, not ran or run == 0, None if run is None else run + skipped
-    )
+    unloaded = sum(failure in ("[build failed]", "[setup failed]") for _, _, failure, _ in packages)
+    collected = None if run is None else run + skipped
+    return TestCount("go test", run, failed, skipped, not ran or run == 0, collected, unloaded)
 
 
 def cargo(text: str) -> TestCount | None:
@@ -211,6 +226,6 @@ def _words(summaries: Iterable[object]) -> Counter[str]:
     return counts
 
 
-def _nothing(name: str, text: str, pattern: str) -> TestCount | None:
-    """A runner's own word that it found no test."""
-    return TestCount(name, 0, 0, 0, True, 0) if _lines(pattern, text) else None
+def _nothing(name: str, text: str, pattern: str, *, unloaded: int = 0) -> TestCount | None:
+    """A runner's own word that it found no test, or could load none."""
+    return TestCount(name, 0, 0, 0, True, 0, unloaded) if _lines(pattern, text) else None

@@ -236,6 +236,7 @@ def _run(
     whole = check.output_of(run_id) if result.saved else None
     output = "".join(text for _, text in result.segments) if whole is None else whole
     tests = with_report(count_tests(output, runners), report)
+    useless = unusable(result.exit_code, output, runners, tests) if result.exit_code else None
     return (
         CheckRun(
             exit_code=result.exit_code,
@@ -245,7 +246,8 @@ def _run(
             timed_out=result.ending is Ending.TIMEOUT,
             starved=bool(result.starved),
             tests=tests,
-            unusable=result.starved or unusable(result.exit_code, output, runners, tests) if result.exit_code else "",
+            unusable=(result.starved or (useless.reason if useless else "")) if result.exit_code else "",
+            remedy=useless.remedy if useless else "",
             silent=() if "||" in check.command or report else silent(output, runners),
         ),
         tree,

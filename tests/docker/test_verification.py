@@ -268,7 +268,11 @@ def more_tests(verifying: Verifying) -> Baseline:
     [
         ("nosuchrunner --all", "the command was not found in the image"),
         ("python3 -m nox", "the test runner nox is not installed"),
-        ("python3 -m pytest -q nothing_here.py", "pytest executed no test, before any change"),
+        ("python3 -m pytest -q nothing_here.py", "pytest executed no test"),
+        (
+            "echo import tornado > test_lacks.py; python3 -m pytest -q test_lacks.py",
+            "pytest ran no test: python found no module tornado",
+        ),
         ("python3 -m pytest --version", "pytest ended without saying that it ran a test"),
         ("python3 -c 'import no_such_module'", "python found no module no_such_module"),
         ("make tset", "make has no target tset"),

@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.verification.judge import PASSES_ALREADY, fault_of, judge_baseline
 from codeagent.verification.record import CheckRun, TestCount, VerificationStatus
-from codeagent.verification.runners import named_runners
+from codeagent.verification.runners import named_runners, unusable
 
 PYTEST = named_runners("pytest")
 FAILS = CheckRun(1, 10, "", tests=TestCount("pytest", 3, 1, 0))
@@ -23,6 +23,7 @@ def test_a_fault_to_fix_is_a_run_that_fails_by_running() -> None:
 
 def test_code_that_crashes_its_tests_is_a_fault_even_without_a_summary() -> None:
     assert judge_baseline(CheckRun(139, 10, ""), PYTEST) == (None, "", "")
+    assert unusable(139, "ModuleNotFoundError: No module named 'ujson'\nSegmentation fault\n", PYTEST, None) is None
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,11 @@ def test_code_that_crashes_its_tests_is_a_fault_even_without_a_summary() -> None
     [
         (CheckRun(1, 10, ""), "pytest ended without saying that it ran a test"),
         (CheckRun(0, 10, ""), "pytest ended without saying that it ran a test"),
-        (replace(FAILS, tests=NOTHING), "pytest executed no test, before any change"),
+        (replace(FAILS, tests=NOTHING), "pytest executed no test"),
+        (
+            replace(FAILS, tests=NOTHING, unusable="pytest ran no test: python found no module yaml", remedy="x"),
+            "pytest ran no test: python found no module yaml",
+        ),
         (replace(FAILS, exit_code=0), "it hides its exit code: 1 test failed, yet it exits 0"),
         (replace(FAILS, unusable="python found no module yaml"), "python found no module yaml"),
         (
@@ -72,6 +77,10 @@ def test_a_run_with_the_change_passes_with_its_summary_and_no_fewer_tests() -> N
         (replace(PASSES, silent=("jest",)), "it exited 0, but jest did not print its summary"),
         (replace(PASSES, tests=NOTHING), "it exited 0, but no test was executed"),
         (replace(FAILS, exit_code=0), "it exited 0, but 1 test failed"),
+        (
+            replace(PASSES, tests=TestCount("pytest", 3, 0, 0, unloaded=1)),
+            "it exited 0, but tests could not be loaded (1 error)",
+        ),
         (replace(PASSES, tests=TestCount("pytest", 2, 0, 0)), "only 2 tests ran, 3 before the change"),
         (CheckRun(None, 10, "", stopped="it ran out of memory"), "it ran out of memory"),
         (replace(FAILS, exit_code=2, unusable="make has no target x"), "make has no target x"),

@@ -50,6 +50,21 @@ SUMMARIES: list[tuple[str, str, TestCount | None]] = [
     ("pytest", "=== 4 skipped in 0.02s ===\n", TestCount("pytest", 0, 0, 4, True, 4)),
     ("pytest", "=== 1 passed, 3 deselected in 0.02s ===\n", TestCount("pytest", 1, 0, 0, False, 4)),
     ("pytest", "=== 1 error in 0.02s ===\n", TestCount("pytest", 0, 1, 0, True, 0)),
+    (
+        "pytest",
+        "!!!!! Interrupted: 2 errors during collection !!!!!\n=== 2 errors in 0.02s ===\n",
+        TestCount("pytest", 0, 0, 0, True, 0, unloaded=2),
+    ),
+    (
+        "pytest --continue-on-collection-errors",
+        "__ ERROR collecting test_a.py __\n=== 1 failed, 1 error in 0.02s ===\n",
+        TestCount("pytest", 1, 1, 0, False, 1, unloaded=1),
+    ),
+    (
+        "make test",
+        "ImportError while loading conftest '/workspace/conftest.py'.\n",
+        TestCount("pytest", 0, 0, 0, True, 0, unloaded=1),
+    ),
     ("pytest", "all 3 passed, honestly\n", None),
     (
         "pytest a && pytest b",
@@ -72,7 +87,7 @@ SUMMARIES: list[tuple[str, str, TestCount | None]] = [
     (
         "python -m unittest",
         "ERROR: test_a (unittest.loader._FailedTest.test_a)\nRan 1 test in 0.1s\n\nFAILED (errors=1)\n",
-        TestCount("unittest", 0, 1, 0, True, 1),
+        TestCount("unittest", 0, 0, 0, True, 1, unloaded=1),
     ),
     ("npx jest", "Tests:       1 failed, 2 passed, 3 total\n", TestCount("jest", 3, 1, 0, False, 3)),
     ("npx jest", "Tests:       1 skipped, 2 passed, 3 total\n", TestCount("jest", 2, 0, 1, False, 3)),
@@ -81,6 +96,16 @@ SUMMARIES: list[tuple[str, str, TestCount | None]] = [
         "npx vitest run",
         " Test Files  1 passed (1)\n      Tests  1 failed | 2 passed (3)\n",
         TestCount("vitest", 3, 1, 0, False, 3),
+    ),
+    (
+        "npx vitest run",
+        " Test Files  1 failed (1)\n      Tests  no tests\n",
+        TestCount("vitest", 0, 0, 0, True, 0, unloaded=1),
+    ),
+    (
+        "npx jest",
+        "  ● Test suite failed to run\nTest Suites: 1 failed, 1 total\nTests:       0 total\n",
+        TestCount("jest", 0, 0, 0, True, 0, unloaded=1),
     ),
     ("mocha", "  2 passing (5ms)\n  1 pending\n  1 failing\n", TestCount("mocha", 3, 1, 1, False, 4)),
     (
@@ -97,7 +122,7 @@ SUMMARIES: list[tuple[str, str, TestCount | None]] = [
     ),
     ("go test", "ok  \ta\t0.003s [no tests to run]\n", TestCount("go test", None, 0, 0, True)),
     ("go test", "?   \ta/c\t[no test files]\n", TestCount("go test", 0, 0, 0, True, 0)),
-    ("go test", "FAIL\ta/b [build failed]\nFAIL\n", TestCount("go test", None, 1, 0, True)),
+    ("go test", "FAIL\ta/b [build failed]\nFAIL\n", TestCount("go test", None, 0, 0, True, unloaded=1)),
     (
         "cargo test",
         "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured;\n"
@@ -195,7 +220,142 @@ def test_a_flood_is_searched_quickly_and_its_end_counts(line: str) -> None:
     ],
 )
 def test_a_run_that_says_nothing_has_a_reason(exit_code: int, output: str, command: str, reason: str) -> None:
-    assert unusable(exit_code, output, named_runners(command), counted(command, output)) == reason
+    found = unusable(exit_code, output, named_runners(command), counted(command, output))
+    assert (found.reason if found else "") == reason
+
+
+COLLECTING = (
+    "__ ERROR collecting test_a.py __\nE   {0}\n!!! Interrupted: 1 error during collection !!!\n1 error in 0.1s\n"
+)
+NO_TORNADO = "ModuleNotFoundError: No module named 'tornado'"
+UNITTEST = "ERROR: a (unittest.loader._FailedTest.a)\n{0}\n\n\n---\nRan 1 test in 0.1s\n\nFAILED (errors=1)\n"
+JAVAC = "[ERROR] /workspace/src/ATest.java:[3,32] package org.junit.jupiter.api does not exist\n"
+NODE = (
+    "# Error: {0}\n# Subtest: /workspace/a.test.js\nnot ok 1 - /workspace/a.test.js\n"
+    "  failureType: 'testCodeFailure'\n  exitCode: 1\n  error: 'test failed'\n# tests 1\n# pass 0\n# fail 1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "reason"),
+    [
+        ("pytest -q", COLLECTING.format(NO_TORNADO), "pytest ran no test: python found no module tornado"),
+        ("make test", COLLECTING.format(NO_TORNADO), "pytest ran no test: python found no module tornado"),
+        (
+            "pytest",
+            COLLECTING.format(f"{NO_TORNADO}\nE   ModuleNotFoundError: No module named 'yaml'\nE   {NO_TORNADO}"),
+            "pytest ran no test: python found no module tornado, yaml",
+        ),
+        (
+            "pytest",
+            f"ImportError while loading conftest '/workspace/conftest.py'.\nE   {NO_TORNADO}\n",
+            "pytest ran no test: python found no module tornado",
+        ),
+        (
+            "pytest",
+            "ImportError: Error importing plugin \"xdist\": No module named 'xdist'\n",
+            "pytest ran no test: python found no module xdist",
+        ),
+        (
+            "pytest",
+            "ERROR: usage: pytest [options]\npytest: error: unrecognized arguments: --cov=src\n",
+            "pytest ran no test: pytest has no plugin for --cov=src",
+        ),
+        (
+            "pytest",
+            COLLECTING.format("FileNotFoundError: [Errno 2] No such file or directory: 'git'"),
+            "pytest ran no test: python found no program git",
+        ),
+        (
+            "python3 -m unittest",
+            UNITTEST.format(NO_TORNADO),
+            "unittest ran no test: python found no module tornado",
+        ),
+        (
+            "node --test",
+            NODE.format("Cannot find module 'lodash'"),
+            "node --test ran no test: node found no module lodash",
+        ),
+        (
+            "node --test",
+            NODE.format("Cannot find package '@scope/a' imported from /workspace/a.test.mjs"),
+            "node --test ran no test: node found no module @scope/a",
+        ),
+        (
+            "npx jest",
+            "  ● Test suite failed to run\n    Cannot find module 'lodash' from 'a.test.js'\nTests:       0 total\n",
+            "jest ran no test: node found no module lodash",
+        ),
+        (
+            "npx vitest run",
+            'Error: Failed to resolve import "lodash" from "a.test.ts".\n'
+            " Test Files  1 failed (1)\n   Tests  no tests\n",
+            "vitest ran no test: node found no module lodash",
+        ),
+        ("mvn -q test", JAVAC, "maven ran no test: java found no package org.junit.jupiter.api"),
+        (
+            "mvn test",
+            "[ERROR] Plugin org.apache.maven.plugins:maven-surefire-plugin:3.0 or one of its dependencies"
+            " could not be resolved: …\n",
+            "maven ran no test: maven could not get org.apache.maven.plugins:maven-surefire-plugin:3.0",
+        ),
+        (
+            "./gradlew test",
+            "> Could not resolve org.junit:junit:4.13.\nBUILD FAILED in 1s\n",
+            "gradle ran no test: gradle could not get org.junit:junit:4.13",
+        ),
+        (
+            "go test ./...",
+            "a_test.go:4:2: no required module provides package github.com/x/y; to add it:\n"
+            "\tgo get github.com/x/y\nFAIL\ta [setup failed]\n",
+            "go test ran no test: go found no package github.com/x/y",
+        ),
+        (
+            "go test ./...",
+            'a.go:4:2: github.com/x/y@v1.2.0: Get "https://proxy.example/y.zip": dial tcp: lookup proxy.example\n',
+            "go test ran no test: go could not get github.com/x/y@v1.2.0",
+        ),
+        (
+            "cargo test",
+            "error: no matching package named `serde` found\n",
+            "cargo test ran no test: cargo could not get serde",
+        ),
+    ],
+)
+def test_a_runner_that_lacks_something_names_it_and_the_remedy_is_the_image(
+    command: str, output: str, reason: str
+) -> None:
+    found = unusable(1, output, named_runners(command), counted(command, output))
+    assert found is not None and found.reason == reason and "--image" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "reason"),
+    [
+        ("pytest", COLLECTING.format("SyntaxError: invalid syntax"), "pytest could not load its tests (1 error)"),
+        ("python3 -m unittest", UNITTEST.format("SyntaxError: x"), "unittest could not load its tests (1 error)"),
+        ("go test", "a.go:3: undefined: x\nFAIL\ta/b [build failed]\n", "go test could not load its tests (1 error)"),
+    ],
+)
+def test_tests_that_cannot_be_loaded_for_another_cause_are_no_matter_of_the_image(
+    command: str, output: str, reason: str
+) -> None:
+    found = unusable(1, output, named_runners(command), counted(command, output))
+    assert found is not None and found.reason == reason and "--image" not in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("pytest", f"E   {NO_TORNADO}\n1 failed in 0.1s\n"),
+        ("node --test", NODE.format("Cannot find module './mine'")),
+        ("node --test", NODE.format("Cannot find module '/workspace/mine.mjs' imported from /workspace/a.test.mjs")),
+        ("node --test", NODE.format("Cannot find module 'lodash'").replace("'test failed'", '"no"')),
+        ("make", "A.java:1: error: package a.b does not exist\n"),
+    ],
+)
+def test_a_test_that_failed_by_running_is_a_failing_test_whatever_it_lacked(command: str, output: str) -> None:
+    assert unusable(1, output, named_runners(command), counted(command, output)) is None
 
 
 def run(tmp_path: Path, source: str, *argv: str) -> TestCount | None:

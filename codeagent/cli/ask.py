@@ -35,9 +35,11 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from codeagent.cli.choices import Choices
-    from codeagent.cli.wiring import opened_workbench
 
     if not args.question.strip():
         raise UsageError("The question is empty.", 'Ask something: codeagent ask "why does X return null"')
-    with opened_workbench(Choices.of(args), args.question) as bench:
+    choices = Choices.of(args)  # what is wrong with the command line is said before anything large is loaded
+    from codeagent.cli.wiring import opened_workbench
+
+    with opened_workbench(choices, args.question) as bench:
         return bench.turn(args.question)

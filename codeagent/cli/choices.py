@@ -10,7 +10,6 @@ from typing import Any
 from codeagent.cli.flags import config_of
 from codeagent.cli.repository import repository
 from codeagent.config import Config, require_key
-from codeagent.providers.open import check
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,8 @@ class Choices:
         config = config_of(args, **instead)
         require_key(config.provider)
         if config.provider.api != "offline":
+            from codeagent.providers.open import check
+
             check(config.provider)
         return cls(
             config,

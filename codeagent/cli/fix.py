@@ -36,7 +36,6 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from codeagent.cli.choices import Choices
-    from codeagent.cli.wiring import opened_workbench
 
     if not args.task.strip():
         raise UsageError("The task is empty.", 'Say what is wrong: codeagent fix "…" --verify "make test"')
@@ -51,5 +50,7 @@ def run(args: argparse.Namespace) -> int:
             "The offline investigator changes nothing, so it cannot fix anything.",
             'Name a model: --model NAME or --provider NAME. To look only: codeagent ask "…" --model offline',
         )
+    from codeagent.cli.wiring import opened_workbench
+
     with opened_workbench(choices, args.task) as bench:
         return bench.turn(args.task, fixing=True)

@@ -61,9 +61,10 @@ def run(args: argparse.Namespace) -> int:
         if args.verify is None:
             args.verify, args.verify_repeat = history.verify, history.verify_repeat
         from codeagent.cli.choices import Choices
-        from codeagent.cli.wiring import opened_workbench
 
         choices = Choices.of(args, patching=history.patching, **_stored_choices(args, history, session.id))
+        from codeagent.cli.wiring import opened_workbench
+
         with opened_workbench(choices, stored=(session, history)) as bench:
             for sentence in sentences(history, damaged):
                 bench.terminal.note(sentence)

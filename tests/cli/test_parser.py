@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from codeagent.cli.main import run
@@ -61,3 +66,14 @@ def test_what_was_typed_cannot_act_on_the_terminal(capsys: pytest.CaptureFixture
 def test_policy_errors_leave_the_codes_of_the_classes_free(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["policy", "check", "ls", "-l", "x"]) == 64
     assert run(["policy"]) == 64
+
+
+def test_a_bad_value_is_refused_before_anything_large_is_loaded(tmp_path: Path) -> None:
+    script = (
+        "import sys; from codeagent.cli.main import run; run(sys.argv[1:]); "
+        "print(sorted({'codeagent.cli.wiring', 'codeagent.providers.open', 'rich', 'docker'} & sys.modules.keys()))"
+    )
+    argv = [sys.executable, "-c", script, "ask", "why", "--model", "offline", "--max-rounds", "x"]
+    environ = {**os.environ, "CODEAGENT_HOME": str(tmp_path)}
+    done = subprocess.run(argv, capture_output=True, text=True, env=environ, timeout=60, check=False)
+    assert (done.stdout, done.stderr.splitlines()[0]) == ("[]\n", "codeagent: error: --max-rounds x is not valid.")

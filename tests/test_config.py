@@ -52,6 +52,21 @@ def test_file_then_environment_then_flags(tmp_path: Path) -> None:
     }
 
 
+def test_a_mistyped_variable_is_told_with_the_nearest_known_one(tmp_path: Path) -> None:
+    env = {"CODEAGENT_MAX_ROUND": "3", "CODEAGENT_CONFIG": str(tmp_path / "config.toml"), "CODEAGENT_SHOP_KEY": "k"}
+    toml = "[providers.shop]\napi = 'chat'\napi_key_env = 'CODEAGENT_SHOP_KEY'\n"
+    config = load(tmp_path, toml, env, provider="shop")
+    assert config.notices == ("the variable CODEAGENT_MAX_ROUND means nothing here; is CODEAGENT_MAX_ROUNDS meant?",)
+
+
+def test_a_model_cannot_be_asked_for_where_none_is_used(tmp_path: Path) -> None:
+    assert refusal(tmp_path, "", provider="offline", model="gpt-4") == (
+        "The provider `offline` uses no model, so --model gpt-4 cannot be had from it. Leave out one of the two."
+    )
+    assert load(tmp_path, "model = 'gpt-4'", provider="offline").provider == OFFLINE
+    assert load(tmp_path, "", {"CODEAGENT_MODEL": "gpt-4"}, provider="offline", model="offline").provider == OFFLINE
+
+
 def test_a_verification_has_a_time_limit_of_its_own(tmp_path: Path) -> None:
     config = load(tmp_path, "time_limit = 60\nverify_time_limit = 120\n", {"CODEAGENT_VERIFY_TIME_LIMIT": "90"})
     assert (config.time_limit, config.verify_time_limit) == (60.0, 90.0)

@@ -102,6 +102,8 @@ class Chat:
 
     def _model_name(self) -> str:
         provider = self._bench.choices.config.provider
+        if not provider.model:
+            return f"{provider.name}, the only model that it serves"
         return provider.name if provider.name == provider.model else f"{provider.name} {provider.model}"
 
     def _say(self, text: str, style: str = "") -> None:

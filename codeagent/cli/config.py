@@ -75,10 +75,8 @@ def shown_settings(config: Any) -> Iterator[tuple[str, tuple[Any, str]]]:
         if key not in origins:
             yield key, (_plain(value), "default")
     if "provider" not in origins:
-        chosen = (
-            origins["model"][1] if config.provider.api == "offline" else "chosen" if config.notices else "default"
-        )
-        yield "provider", (config.provider.name, chosen)
+        chosen = "default" if config.provider.name == "openai" else "chosen"
+        yield "provider", (config.provider.name, origins["model"][1] if config.provider.api == "offline" else chosen)
     if "model" not in origins:
         yield "model", (config.provider.model or None, f"providers.{config.provider.name}")
     for name, provider in config.providers.items():

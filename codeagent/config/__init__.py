@@ -6,12 +6,12 @@ Nothing is ever read from a repository.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from codeagent.config.fields import FLAGS, VARIABLES
+from codeagent.config.fields import FLAGS, KNOWN_VARIABLES, VARIABLES
 from codeagent.config.sources import Values, file_of, gather
 from codeagent.errors import UsageError
 from codeagent.settings import ApproveMode, Price, ProviderSettings, Rule, SandboxSettings
@@ -57,6 +57,7 @@ def load_config(
     providers = {name: _provider(values, name, environ) for name in names}
     model = values.get("model", (None, ""))[0]
     if model == "offline" or values.get("provider", ("", ""))[0] == "offline":
+        _refuse_model(values)
         provider, notice = OFFLINE, None
     else:
         name, notice = _choose(values, providers, environ)
@@ -78,10 +79,31 @@ def load_config(
         sandbox=_settings(SandboxSettings, values, "sandbox."),
         instruction_files=values["instruction_files"][0],
         origins=values,
-        notices=(notice,) if notice else (),
+        notices=(*([notice] if notice else []), *_mistyped(environ, providers.values())),
     )
     _check_examples(config_)
     return config_
+
+
+def _refuse_model(values: Values) -> None:
+    """Raises UsageError when one command line asks for the offline provider and for a model: it cannot have both."""
+    provider, model = (values.get(key, ("", "default")) for key in ("provider", "model"))
+    if provider[1].startswith("--") and model[1].startswith("--") and model[0] != "offline":
+        raise UsageError(
+            f"The provider `offline` uses no model, so {model[1]} {model[0]} cannot be had from it.",
+            "Leave out one of the two.",
+        )
+
+
+def _mistyped(environ: Mapping[str, str], providers: Iterable[ProviderSettings]) -> Iterator[str]:
+    """A sentence for each variable that looks like one of ours and is none."""
+    keys = {provider.api_key_env for provider in providers}
+    for name in sorted(environ):
+        if name.startswith("CODEAGENT_") and name not in KNOWN_VARIABLES and name not in keys:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, KNOWN_VARIABLES, n=1, cutoff=0.8)
+            yield f"the variable {name} means nothing here{f'; is {near[0]} meant?' if near else ''}"
 
 
 def _check_examples(config: Config) -> None:

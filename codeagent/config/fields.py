@@ -179,6 +179,9 @@ VARIABLES: Mapping[str, str] = {
     "CODEAGENT_TOKEN_LIMIT": "token_limit",
 }
 
+KNOWN_VARIABLES = frozenset({*VARIABLES, "CODEAGENT_HOME", "CODEAGENT_CONFIG", "CODEAGENT_PROFILE"})
+"""Those that set no value, too."""
+
 FLAGS: Mapping[str, str] = {
     "provider": "provider",
     "model": "model",

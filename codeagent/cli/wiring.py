@@ -216,7 +216,7 @@ class Workbench:
                     dispatcher=dispatcher,
                     limits=limits,
                     interrupts=self.interrupts,
-                    notes=means.evidence.notes,
+                    notes=lambda: self._told(means.evidence.notes()),
                     begin_round=self._begin_round,
                     emit=self.session.emit,
                     progress=self.terminal.hint,
@@ -224,6 +224,12 @@ class Workbench:
             )
         finally:
             dispatcher.close()
+
+    def _told(self, notes: list[str]) -> list[str]:
+        """What the model must be told of files that changed, which concerns whoever asked as well."""
+        for note in notes:
+            self.terminal.note(f"told the model: {note}")
+        return notes
 
     def _begin_round(self, number: int) -> None:
         self.session.journal.round = number

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from codeagent.ui import ending, wording
-from codeagent.ui.inert import inert, inert_line
+from codeagent.ui.inert import cut, inert, inert_line
 from codeagent.ui.prose import inert_markdown
 from codeagent.ui.report.story import Row, Story, StoryTurn
 from codeagent.ui.verified import SIDES, record_lines
 
 _PREVIEW_LINES = 6
 _PREVIEW_WIDTH = 200
+_DETAIL_WIDTH = 120
 _ALWAYS = ("approval", "a person was asked")
 """What is short and what a reader of a trace looks for."""
 
@@ -25,7 +26,7 @@ def trace(story: Story, *, full: bool) -> Iterator[str]:
         yield ""
         yield f"Turn {turn.number}: {inert_line(turn.question)}"
         for row in _rows_of(story, turn):
-            yield _line(row)
+            yield _line(row, full)
             for label, text in row.bodies:
                 yield from _body(label, text, full)
         yield from _end(turn, full)
@@ -43,12 +44,12 @@ def _rows_of(story: Story, turn: StoryTurn) -> list[Row]:
     return [row for row in story.rows if row.turn == turn.number and row.title not in told]
 
 
-def _line(row: Row) -> str:
+def _line(row: Row, full: bool = True) -> str:
     """For example `  +1.32 s  round 2  read_file src/a.py 1-40  ok in 12 ms  (call_1)`."""
     parts = [
         f"+{row.at / 1000:.2f} s",
         f"round {row.round}" if row.round else "",
-        f"{row.title} {row.detail}".strip(),
+        f"{row.title} {row.detail if full else cut(row.detail, _DETAIL_WIDTH)}".strip(),
     ]
     took = f" in {row.took:,} ms" if row.took else ""
     parts += [f"{row.status}{took}".strip(), f"({inert_line(row.call_id)})" if row.call_id else ""]

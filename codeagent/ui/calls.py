@@ -14,6 +14,7 @@ from codeagent.ui.screen import Line, Screen
 
 _LONGEST_ARGUMENT = 2_000
 _WIDEST = 120
+_PLAIN_ARGUMENT = 120
 _STATUS_WIDTH = len("file_not_found")
 _EXIT = re.compile(r"\A\[exit code (-?\d+)\b")
 
@@ -102,7 +103,8 @@ def finished(call: Call, screen: Screen) -> list[Line]:
     """What stands for good: aligned on a terminal, a plain sentence off one."""
     took, size = wording.duration(call.seconds), wording.size(call.size)
     if not screen.live:
-        return [[(f"{call.name} {call.argument}: {call.status}, {took}, {size}", "")]]
+        argument = _shortened(call, _PLAIN_ARGUMENT, screen)
+        return [[(f"{call.name} {argument}: {call.status}, {took}, {size}", "")]]
     style = "bad" if call.failed else "warn" if call.status != "ok" else "good"
     return [columns(call, took, size, call.status, style, screen)]
 
@@ -123,6 +125,9 @@ def columns(call: Call, took: str, size: str, status: str, style: str, screen: S
     name = f"  {padded(call.name, 11, screen.mark)} "
     status = status.ljust(_STATUS_WIDTH) if width >= 79 else status
     room = max(width - len(right) - len(status) - 2 - 14, 4)
-    shorten = cut_start if call.by_path else cut
-    argument = filled(shorten(call.argument, room, screen.mark), room)
+    argument = filled(_shortened(call, room, screen), room)
     return screen.fitted([(name, "name"), (argument, ""), (right, "dim"), ("  " + status, style)])
+
+
+def _shortened(call: Call, room: int, screen: Screen) -> str:
+    return (cut_start if call.by_path else cut)(call.argument, room, screen.mark)

@@ -7,7 +7,6 @@ answer alone goes to stdout. All text from outside passes `codeagent.ui.inert` b
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from threading import Event, RLock, Thread
@@ -29,7 +28,6 @@ _PATIENCE_SECONDS = 0.5  # anything slower shows that it is alive
 _PLAIN_STEP_SECONDS = 10.0  # off a terminal, progress is a new line, so it comes rarely
 _SHORT_TEXT_LINES = 4
 _VERBOSE_OUTPUT_LINES = 40
-_FIRST_SENTENCE = re.compile(r"(?<=[.:]) |\n")
 _WAITING = {"offline": "working by fixed rules"}
 DEFAULT_IMAGE = SandboxSettings().image
 
@@ -145,7 +143,7 @@ class Terminal:
     # -- one method an event type ----------------------------------------------------------------
 
     def _on_session_started(self, record: Mapping[str, Any]) -> None:
-        who = dict.fromkeys(str(record.get(name)) for name in ("provider", "model"))
+        who = dict.fromkeys(str(record[name]) for name in ("provider", "model") if record.get(name))
         image = [] if record.get("image") == DEFAULT_IMAGE else [f"image {record.get('image')}"]
         said = [self._path(str(record.get("repo"))), " ".join(who), *image, f"session {record.get('session_id')}"]
         self._say(*self._screen.wrapped(inert_line(self._screen.dot.join(said))))
@@ -238,12 +236,10 @@ class Terminal:
         if self._verbose:
             self._say(*[[("note: " + line, "dim")] for line in inert(text).splitlines() or [""]])
             return
-        if record.get("origin") == "repository":
+        if record.get("origin") == "repository":  # the program's own ask the model for something
             size = wording.size(len(text.encode("utf-8", "replace")))
             told = f"note: the model was given the repository's own instructions ({size}, untrusted)"
-        else:  # the rest of it asks the model for something
-            told = f"note to the model: {_FIRST_SENTENCE.split(text, maxsplit=1)[0]}"
-        self._say(*self._screen.wrapped(inert_line(told), hang=2))
+            self._say(*self._screen.wrapped(inert_line(told), hang=2))
 
     def _on_workspace_changed(self, record: Mapping[str, Any]) -> None:
         paths = [inert_line(str(path)) for path in record.get("paths") or ()]

@@ -178,3 +178,13 @@ def test_the_whole_record_of_a_verification_is_told_in_every_form() -> None:
             "1 failed, 11 passed",
         ):
             assert part in form
+
+
+def test_a_trace_tells_a_long_command_by_its_beginning_and_whole_when_asked() -> None:
+    log = Recorder()
+    log.start("q")
+    log.call("c", "run_command", command="rg " + "x" * 600)
+    log.output("c", "[exit code 0; 0.02 s; cwd /workspace]")
+    story = read_story(log.records)
+    for full, told in ((False, f"run_command rg {'x' * 116}…  ok"), (True, f"run_command rg {'x' * 600}  ok")):
+        assert [line for line in trace(story, full=full) if told in line]

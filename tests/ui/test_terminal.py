@@ -112,14 +112,13 @@ def test_what_no_person_decided_is_explained() -> None:
     assert f"  deny by no_terminal: {reason}\nrun_command make: denied, 0.01s, 18 B\n" in err
 
 
-def test_a_note_to_the_model_is_told_by_its_first_sentence() -> None:
+def test_what_the_model_alone_is_told_is_shown_with_verbose() -> None:
     log = Recorder()
     log.start("q")
     log.add("note", origin="program", text="The turn ends here (a limit of 1.5 s). Do not call a tool.\nSay more.")
     log.add("note", origin="repository", text="x" * 2_000)
     _, err = plain(log.records)
     assert err.splitlines()[1:] == [
-        "note to the model: The turn ends here (a limit of 1.5 s).",
         "note: the model was given the repository's own instructions (2.0 KB, untrusted)",
     ]
     _, err = plain(log.records[:-1], verbose=True)
@@ -143,6 +142,20 @@ def test_a_resumed_session_says_what_is_uncertain() -> None:
         "2 calls of the last turn may or may not have run; the model is told so",
         "1 line of the session's log could not be read",
         "list_dir .: ok, 0.01s, 1 B",
+    ]
+
+
+def test_off_a_terminal_a_long_command_is_told_by_its_beginning() -> None:
+    log = Recorder()
+    log.start("q")
+    log.call("a", "run_command", command="rg " + "x" * 600)
+    log.output("a", "[exit code 0; 0.02 s; cwd /workspace]")
+    log.call("b", "read_file", path="d/" * 200 + "a.py")
+    log.output("b", "x")
+    _, err = plain(log.records)
+    assert err.splitlines()[1:] == [
+        f"run_command rg {'x' * 116}…: ok, 0.01s, 37 B",
+        f"read_file …/{'d/' * 57}a.py: ok, 0.01s, 1 B",
     ]
 
 

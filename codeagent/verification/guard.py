@@ -22,63 +22,55 @@ TEST_FOLDERS = frozenset(
 
 TEST_NAMES = (
     *("test_*", "*_test.*", "*_tests.*", "*.test.*", "*.spec.*", "*_spec.*", "*-test.*", "*-spec.*", "test-*"),
-    *("test.*", "tests.*", "conftest.py", "*.snap", "*.bats", "*.t"),
+    *("test.*", "tests.*", "conftest.py", "*.snap", "*.bats", "*.t", "*.robot", "*.feature"),
+    *("testutil*", "testhelper*", "testsupport*", "testdata.*", "testlib*", "testcase*", "testbase*", "tests_*"),
 )
 _JAVA_TEST = re.compile(r"Test(?:[A-Z_0-9]\w*)?|\w*(?:Tests?|TestCase|Spec|[a-z0-9]IT)")
-JAVA_ENDINGS = (".java", ".kt", ".kts", ".groovy", ".scala", ".cs")
+JAVA_ENDINGS = tuple(".java .kt .kts .groovy .scala .cs .fs .vb .php .swift .cpp .cc .cxx .mm".split())
+"""Of languages whose tests are named as Java's are."""
 
-CONFIGURATION = (
-    # Python
-    *("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "setup.py", "noxfile.py"),
-    *("pyproject.toml", ".coveragerc", "pipfile*", "poetry.lock", "uv.lock", "requirements*.txt", "constraints*.txt"),
-    *("environment.y*ml", "*.pth", "sitecustomize.*", "usercustomize.*", "nose.cfg", "dodo.py"),
-    # make and friends
-    *("makefile", "gnumakefile", "*.mk", "makefile.am", "makefile.in", "makefile.inc", "makefile.common"),
-    *("cmakelists.txt", "*.cmake", "meson.build"),
-    *("meson_options.txt", "build.ninja", "justfile", ".justfile", "taskfile.y*ml", "rakefile", "*.rake"),
-    *("build", "build.bazel", "workspace", "workspace.bazel", "module.bazel", ".bazelrc", "*.bzl", "configure"),
-    *("configure.ac", "*.am", "sconstruct", "sconscript", "wscript", "dune", "dune-project"),
-    # JavaScript
-    *("package.json", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock*"),
-    *("pnpm-workspace.yaml", "jest.*", "jest-*", "vitest.*", "vite.config.*", ".mocharc*", ".pnpmfile.*"),
-    *("mocha.opts", "karma.conf*", "babel.config.*", ".babelrc*", "tsconfig*.json", "jsconfig.json", ".swcrc"),
-    *("playwright.config.*", "cypress.config.*", "cypress.json", "ava.config.*", ".taprc", ".npmrc", ".yarnrc*"),
-    *(".pnp.*", "webpack.config.*", "rollup.config.*", "deno.json*", "bunfig.toml", "nx.json", "turbo.json"),
-    *("import_map.json", "setuptests.*", ".nycrc*", ".c8rc*", "angular.json", "gulpfile.*", "gruntfile.*"),
-    # JVM
-    *("pom.xml", "*.gradle", "*.gradle.kts", "gradle.properties", "gradlew*", "mvnw*", "build.sbt"),
-    *("build.xml", "testng*.xml", "junit-platform.properties", "ivy.xml"),
-    # Go, Rust, Ruby, PHP, .NET, Elixir
-    *("go.mod", "go.sum", "go.work*", "cargo.toml", "cargo.lock", "build.rs", "rust-toolchain*", "gemfile*"),
-    *(".rspec", "*.gemspec", "phpunit.xml*", "composer.json", "composer.lock", "*.csproj", "*.sln", "*.runsettings"),
-    *("directory.build.*", "nuget.config", "mix.exs", "mix.lock", "rebar.config", "project.clj", "deps.edn"),
-    # linters, type checkers and formatters, which are checks too
-    *("mypy.ini", ".mypy.ini", "pyrightconfig.json", "ruff.toml", ".ruff.toml", ".flake8", ".pylintrc", "pylintrc"),
-    *(".eslintrc*", "eslint.config.*", ".eslintignore", ".prettierrc*", "prettier.config.*", ".prettierignore"),
-    *("biome.json*", ".stylelintrc*", ".golangci.*", "clippy.toml", ".clippy.toml", "rustfmt.toml", ".clang-tidy"),
-    *(".clang-format", ".rubocop.y*ml", "phpstan.*", "checkstyle*.xml", ".pre-commit-config.y*ml", ".shellcheckrc"),
-    # compiled: a runner loads them in the place of their sources
-    *("*.pyc", "*.pyo", "*.class"),
-    # what a shell or an editor's test runner reads
-    *(
-        ".envrc",
-        ".env",
-        ".env.*",
-        ".tool-versions",
-        ".nvmrc",
-        ".node-version",
-        ".python-version",
-        ".ruby-version",
-        "dockerfile",
-        "dockerfile.*",
-        "docker-compose*.y*ml",
-        "compose*.y*ml",
-    ),
+CONFIGURATION = tuple(
+    (
+        # Python
+        "pytest.ini pytest.toml tox.ini tox.toml hatch.toml pdm.toml pixi.toml pants.toml setup.cfg setup.py "
+        "noxfile.py behave.ini nose2.cfg unittest.cfg pyproject.toml pipfile* poetry.lock uv.lock "
+        "requirements*.txt constraints*.txt environment.y*ml *.pth sitecustomize.* usercustomize.* nose.cfg "
+        "dodo.py "
+        # make and friends
+        "makefile gnumakefile *.mk makefile.am makefile.in makefile.inc makefile.common cmakelists.txt "
+        "*.cmake cmakepresets.json cmakeuserpresets.json meson.build meson.options build.zig* kbuild "
+        "snakefile jenkinsfile mise.toml meson_options.txt build.ninja justfile taskfile.y*ml rakefile "
+        "*.rake build build.bazel workspace workspace.bazel module.bazel *.bzl configure configure.ac *.am "
+        "sconstruct sconscript wscript dune dune-project "
+        # JavaScript
+        "package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock* "
+        "pnpm-workspace.yaml jest.* jest-* vitest.* vite.config.* lerna.json mocha.opts *.conf.[jt]s "
+        "*.conf.[cm][jt]s babel.config.* tsconfig*.json jsconfig.json tslint.json playwright.config.* "
+        "cypress.config.* cypress.json ava.config.* cucumber.* jasmine.* web-test-runner.* webpack.config.* "
+        "rollup.config.* deno.json* bunfig.toml nx.json turbo.json import_map.json setuptests.* angular.json "
+        "gulpfile.* gruntfile.* "
+        # JVM
+        "pom.xml *.gradle *.gradle.kts gradle.properties gradlew* mvnw* build.sbt build.xml build.sc "
+        "build.mill gradle.lockfile testng*.xml junit-platform.properties ivy.xml "
+        # Go, Rust, Ruby, PHP, .NET, Elixir, Swift, Dart, Haskell, Perl
+        "go.mod go.sum go.work* cargo.toml cargo.lock build.rs rust-toolchain* gemfile* *.gemspec "
+        "phpunit.xml* composer.json composer.lock *.[cfv][sb]proj *.sln* *.runsettings directory.build.* "
+        "*.props *.targets global.json xunit.runner.json nuget.config mix.exs mix.lock rebar.config "
+        "project.clj deps.edn package.swift pubspec.* dart_test.yaml *.cabal cabal.project* stack.yaml "
+        "cpanfile makefile.pl build.pl "
+        # linters, type checkers and formatters, which are checks too
+        "mypy.ini pyrightconfig.json ruff.toml pylintrc eslint.config.* prettier.config.* "
+        "analysis_options.yaml biome.json* clippy.toml rustfmt.toml phpstan.* checkstyle*.xml detekt.y*ml "
+        "psalm.xml* "
+        # what a shell or an editor's test runner reads
+        "dockerfile dockerfile.* docker-compose*.y*ml compose*.y*ml "
+    ).split()
 )
-CONFIGURATION_FOLDERS = frozenset(
-    ".mvn .cargo .github .gitlab .circleci .config gradle buildsrc node_modules vendor .venv venv site-packages "
-    ".yarn .bundle cmake".split()
-)
+"""Beside every hidden file but git's own: tools look for those."""
+CONFIGURATION_FOLDERS = frozenset("gradle buildsrc node_modules vendor venv site-packages cmake".split())
+
+PRODUCTS = re.compile(r".*\.(?:o|a|so(?:\.[\d.]+)?|dylib|dll|exe|class|jar|war|pyc|pyo|pyd|node|wasm)")
+"""What a compiler makes: `make` and loaders take it as it is, in the place of what its sources say."""
 
 PLUGIN_FOLDERS = (".dist-info", ".egg-info", "meta-inf")
 """Runners load what the metadata in such folders names, without being told."""
@@ -105,6 +97,7 @@ def guarded(patches: Sequence[FilePatch], command: str, untouched: Untouched) ->
             if reach.names(path)
             or is_test(path)
             or is_configuration(path)
+            or PRODUCTS.fullmatch(path.lower())
             or _is_executable(patch)
             or path in shadows
         }
@@ -133,6 +126,8 @@ def is_configuration(path: str) -> bool:
     """Whether a path configures a test runner or a build."""
     *folders, name = path.lower().split("/")
     if any(folder in CONFIGURATION_FOLDERS or folder.endswith(PLUGIN_FOLDERS) for folder in folders):
+        return True
+    if any(part.startswith(".") for part in folders) or (name.startswith(".") and not name.startswith(".git")):
         return True
     # Deeper down, a `tasks.py` is a module like any other.
     return path.lower() == "tasks.py" or any(fnmatchcase(name, pattern) for pattern in CONFIGURATION)

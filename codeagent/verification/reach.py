@@ -32,6 +32,11 @@ _DRIVERS = frozenset(
 )
 _SOURCES = frozenset("src source lib libs app apps internal pkg cmd packages".split())
 _RUNNERS = frozenset("pytest py.test mocha jest vitest ava tape tap bats prove nose2 discover".split())
+_DISCOVERED = {
+    **dict.fromkeys(("unittest", "nose2", "nosetests"), "test*.py"),
+    **dict.fromkeys(("behave", "cucumber", "cucumber-js"), "features/*"),
+}
+"""What runners take for tests by themselves, beside what is guarded everywhere. Without a slash: in any folder."""
 _CONFIGURATIONS = (
     *("package.json", "jest.config.js", "jest.config.ts", "jest.config.json", "jest.config.cjs", "jest.config.mjs"),
     *("vitest.config.ts", "vitest.config.js", "vite.config.ts", "vite.config.js", ".mocharc.json", ".mocharc.js"),
@@ -62,18 +67,22 @@ def reached(command: str, read: Read) -> Reached:
     reach.follow(command, "")
     reach.configure()
     patterns = [name for name in reach.names if set(name) & set("*?[") and not set(name) <= set("*./")]
-    return Reached(
-        lambda path: path in reach.names or any(fnmatchcase(path, pattern) for pattern in patterns),
-        frozenset(reach.roots - {"", "."}),
-    )
+
+    def names(path: str) -> bool:
+        if path in reach.names or any(fnmatchcase(path, pattern) for pattern in patterns):
+            return True
+        return any(fnmatchcase(basename(path), pattern) for pattern in reach.discovered)
+
+    return Reached(names, frozenset(reach.roots - {"", "."}))
 
 
 @dataclass
 class Reach:
-    """Names found so far, as paths and as patterns."""
+    """Names found so far, as paths and as patterns; `discovered` are patterns of a file's name in any folder."""
 
     read: Read
     names: set[str] = field(default_factory=set)
+    discovered: set[str] = field(default_factory=set)
     roots: set[str] = field(default_factory=set)
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
@@ -118,6 +127,21 @@ class Reach:
                 self._script(word, folder)
             if program in _RUNNERS or word == "--test":
                 self._given(rest, folder)
+            if program in _DISCOVERED:
+                self._discover(program, rest, folder)
+
+    def _discover(self, program: str, words: Sequence[str], folder: str) -> None:
+        """What a runner finds by itself, unless it is told the names of its tests."""
+        given = [after for word, after in pairwise(words) if word in ("-p", "--pattern")]
+        given += [word.partition("=")[2] for word in words if word.startswith("--pattern=")]
+        operand = next((word for word in words if not word.startswith("-")), "discover")
+        if program == "unittest" and operand != "discover":
+            return
+        for pattern in given or [_DISCOVERED[program]]:
+            if "/" in pattern:
+                self.names.add(normpath(join(folder, pattern)))
+            else:
+                self.discovered.add(pattern)
 
     def _given(self, words: Sequence[str], folder: str) -> None:
         """What a runner is given and is named as the check's: files, and folders with all that is in them."""

@@ -41,6 +41,9 @@ def created(path: str, mode: int = 0o100644) -> FilePatch:
             "src/UserTest.java",
         ),
         *("src/TestMain.java", "src/UserIT.java", "tasks.py", ".eslintrc.json", "ruff.toml", "golden/out.txt"),
+        *("testutils.py", "tests_helper.rb", "src/CalcTest.php", "x.robot", "tox.toml", "CMakePresets.json"),
+        *(".rspec-local", ".isort.cfg", ".yamllint", ".pytest_cache/v/cache/lastfailed", "tslint.json", "build.zig"),
+        *("Package.swift", "app.fsproj", "Common.props", "analysis_options.yaml", "e2e.conf.js"),
         *("CMakeLists.txt", ".github/workflows/ci.yml", "__snapshots__/a.snap", "node_modules/x/index.js", ".env"),
     ],
 )
@@ -60,6 +63,14 @@ def test_tests_and_configuration_are_guarded_changed_or_new(path: str) -> None:
             "src/Attestation.java",
         ),
         *("src/Testament.java", "src/AUDIT.java", "app/tasks.py", "app/makefile.py", "src/snapshots/store.py"),
+        *(
+            ".gitignore",
+            ".gitattributes",
+            "src/features/cart.js",
+            "src/attestation_data.py",
+            "lib/props.js",
+            "testcalc.py",
+        ),
     ],
 )
 def test_the_code_itself_is_not_guarded(path: str) -> None:
@@ -128,6 +139,13 @@ def test_a_word_that_names_no_file_guards_none(command: str) -> None:
 )
 def test_what_runners_load_by_themselves_is_guarded(path: str) -> None:
     assert touched(created(path)) == [path]
+
+
+@pytest.mark.parametrize(
+    "name", "calc.o libcalc.a calc.so libc.so.1 x.dylib x.dll x.exe A.class a.jar m.pyd m.node m.wasm".split()
+)
+def test_what_a_compiler_makes_is_guarded_for_make_and_loaders_take_it_for_the_sources(name: str) -> None:
+    assert touched(created(f"build-out/{name}")) == [f"build-out/{name}"]
 
 
 def test_a_test_folder_that_becomes_a_link_is_guarded() -> None:

@@ -156,3 +156,24 @@ def test_variables_of_make_are_replaced_and_what_is_not_known_is_any_text() -> N
         "*.d",
         "t/*.mk",
     ]
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("python3 -m unittest", "testcalc.py"),
+        ("python3 -m unittest -v discover -s checks", "checks/deep/testcalc.py"),
+        ("python3 -m unittest discover -p 'check*.py'", "lib/check_all.py"),
+        ("python3 -m unittest discover --pattern=*_ok.py", "lib/all_ok.py"),
+        ("nose2", "testcalc.py"),
+        ("behave", "features/steps/calc.py"),
+        ("make discover", "testcalc.py"),
+    ],
+)
+def test_what_a_runner_discovers_by_itself_is_reached(command: str, path: str) -> None:
+    tree = {"Makefile": "discover:\n\tpython3 -m unittest\n"}
+    assert those_reached(command, f"{path} src/calc.py testbed/calc.py src/features/calc.py", tree) == [path]
+
+
+def test_a_runner_that_is_told_its_tests_discovers_none() -> None:
+    assert those_reached("python3 -m unittest checks.all", "testimonials.py checks/all.py") == ["checks/all.py"]

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -105,11 +106,11 @@ class RecordFile:
 def locked(state_dir: Path, repo: Path) -> Iterator[RecordFile]:
     """The record of a repository (a resolved path), locked. Raises UsageError when another process writes it,
     StorageError when it cannot be kept."""
-    folder = state_dir / "applying"
-    name = hashlib.sha256(os.fsencode(repo)).hexdigest()[:32]
+    file = _file(state_dir, repo)
+    folder = file.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise StorageError(
             f"The state directory is not writable: {folder}: {error.strerror or error}.",
@@ -125,3 +126,33 @@ def locked(state_dir: Path, repo: Path) -> Iterator[RecordFile]:
         yield RecordFile(fd)
     finally:
         os.close(fd)
+
+
+def unfinished(state_dir: Path, repo: Path) -> list[Path]:
+    """Of this repository (a resolved path) and the folders that hold it, those with a record: a write is under way
+    there, or was killed."""
+    return [folder for folder in (repo, *repo.parents) if _size(_file(state_dir, folder))]
+
+
+def require_finished(state_dir: Path, repo: Path) -> None:
+    """Raises UsageError when a write was killed, or is under way: what stands in the repository is not whole."""
+    for folder in unfinished(state_dir, repo):
+        with locked(state_dir, folder) as file:
+            record = file.read()
+        if record is not None and record.inode == folder.stat().st_ino:
+            left = "removed what it had kept" if record.done else "written, or put back, every file"
+            raise UsageError(
+                f"An earlier `codeagent apply` was killed before it had {left} in {folder}.",
+                f"Run `codeagent apply --repo {shlex.quote(str(folder))}`: it puts that right before all else.",
+            )
+
+
+def _file(state_dir: Path, repo: Path) -> Path:
+    return state_dir / "applying" / hashlib.sha256(os.fsencode(repo)).hexdigest()[:32]
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0

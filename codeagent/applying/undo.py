@@ -19,9 +19,14 @@ def put_back(root: int, record: Record) -> list[str]:
     Returns, as sentences, what could not be put back and where it is kept; the work folder stays then.
     """
     lost: list[str] = []
+    # What is missing first, then one file after the other; what cannot come back before all else is gone, at the end.
     for number, step in enumerate(record.steps):
-        if not step.had or _exists(root, f"{record.work}/old-{number}"):
+        _return(root, f"{record.work}/old-{number}", step.path)
+    for number, step in enumerate(record.steps):
+        kept = f"{record.work}/old-{number}"
+        if step.new is not None and (not step.had or _exists(root, kept)):
             _take_away(root, step)
+            _return(root, kept, step.path)
     for folder in reversed(record.made):
         _remove_folder(root, folder)
     for place in reversed(record.removed):

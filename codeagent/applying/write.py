@@ -1,9 +1,10 @@
 """Writes a plan: every file or none, also when the process is killed in the middle.
 
 New content is first written into a folder of its own inside the repository, with the owner and mode that it shall
-have. Then what stands at each path is moved there too, and looked at: if it is not what the plan was made for, all
-of it goes back. Only then is the new content put in place, and never over anything. Until the last file is in place,
-the record (see `codeagent.applying.record`) says how to put everything back.
+have. Then, file by file, what stands at the path is moved there too, and looked at: if it is not what the plan was
+made for, everything goes back. Then the new content is put in place, and never over anything: whoever looks on, and
+whoever comes after a kill, finds at most one file missing. Until the last file is in place, the record (see
+`codeagent.applying.record`) says how to put everything back.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import posixpath
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -47,15 +48,18 @@ class _Like:
     file: bool
 
 
-def write(root: int, writes: Sequence[Write], record_file: RecordFile) -> None:
-    """Puts all of it in place.
+def write(
+    root: int, writes: Sequence[Write], record_file: RecordFile, go_on: Callable[[], None] = lambda: None
+) -> None:
+    """Puts all of it in place. `go_on` is called between files, and stops the write by raising.
 
-    Raises Changed or OSError with everything as it was, NotPutBack with the record kept for the next try.
+    Raises Changed, OSError or what `go_on` raises with everything as it was, NotPutBack with the record kept for the
+    next try.
     """
     record = _record(root, writes)
     record_file.begin(record)
     try:
-        _carry_out(root, writes, record)
+        _carry_out(root, writes, record, go_on)
         record_file.finish()
     except BaseException as error:
         if lost := put_back(root, record):
@@ -137,31 +141,58 @@ def _folders_from(root: int, path: str) -> Iterator[Folder]:
         yield from _folders_from(root, f"{path}/{name}")
 
 
-def _carry_out(root: int, writes: Sequence[Write], record: Record) -> None:
+def _carry_out(root: int, writes: Sequence[Write], record: Record, go_on: Callable[[], None]) -> None:
     with opened_parent(root, record.work) as (parent, name):
         os.mkdir(name, 0o700, dir_fd=parent)
     with opened_parent(root, f"{record.work}/x") as (work, _):
         likes = [_like(root, one.path) for one in writes]
         for number, (one, like) in enumerate(zip(writes, likes, strict=True)):
             if one.content is not None and not is_link(one):
+                go_on()
                 with _about(one.path):
                     _stage(root, work, f"new-{number}", one, like)
-        for number, one in enumerate(writes):
-            if one.before is not None:
-                with _about(one.path):
-                    _set_aside(root, work, f"old-{number}", one)
+        first, then = _in_order(writes)
+        for number in first:
+            _exchange(root, work, number, writes[number], likes[number])
         for folder in record.removed:
             with _about(folder.path), opened_parent(root, folder.path) as (parent, name):
                 os.rmdir(name, dir_fd=parent)
         for path in record.made:
             with _about(path):
                 _make_folder(root, path)
-        for number, (one, like) in enumerate(zip(writes, likes, strict=True)):
-            if one.content is not None:
-                with _about(one.path):
-                    _place(root, work, f"new-{number}", one, like)
+        for number in then:
+            go_on()
+            _exchange(root, work, number, writes[number], likes[number])
         _check_kept(work, writes, likes)
     _settle(root, writes)
+
+
+def _in_order(writes: Sequence[Write]) -> tuple[list[int], list[int]]:
+    """What must go to make way for another path; then what is put in place, and last what only goes.
+
+    A file makes way for a folder of its name, a folder for a file, and on some file systems a name for the same in
+    another letter case.
+    """
+    wanted = {one.path.casefold() for one in writes if one.content is not None}
+    taken = wanted | {"/".join(path.split("/")[:end]) for path in wanted for end in range(1, path.count("/") + 1)}
+    first, placed, last = [], [], []
+    for number, one in enumerate(writes):
+        path = one.path.casefold()
+        if one.content is not None:
+            placed.append(number)
+        elif path in taken or any(path[:at] in wanted for at, letter in enumerate(path) if letter == "/"):
+            first.append(number)
+        else:
+            last.append(number)
+    return first, placed + last
+
+
+def _exchange(root: int, work: int, number: int, one: Write, like: _Like) -> None:
+    with _about(one.path):
+        if one.before is not None:
+            _set_aside(root, work, f"old-{number}", one)
+        if one.content is not None:
+            _place(root, work, f"new-{number}", one, like)
 
 
 @contextmanager

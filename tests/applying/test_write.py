@@ -79,12 +79,14 @@ WRITTEN, CHANGED, FAILED, NOT_PUT_BACK, NOT_MET = range(5)
 Harm = Callable[[Path], object]
 
 
-def outcomes(tmp_path: Path, harm: Harm, every: int = 1) -> Iterator[tuple[int, Path]]:
+def outcomes(
+    tmp_path: Path, harm: Harm, every: int = 1, old: Tree = OLD, patch: bytes = PATCH
+) -> Iterator[tuple[int, Path]]:
     """How the write ended, and the repository, for harm at each step; ends when the harm is not met any more."""
     for number in range(0, 500, every):
-        repo = make(tmp_path / str(number) / "repo", OLD)
+        repo = make(tmp_path / str(number) / "repo", old)
         outside = make(tmp_path / str(number) / "outside", OUTSIDE)
-        made = planned(repo, PATCH)
+        made = planned(repo, patch)
 
         def child(repo: Path = repo, number: int = number, made: Plan = made) -> int:
             met: list[bool] = []
@@ -169,6 +171,51 @@ def test_killed_again_while_putting_things_back_nothing_is_lost(tmp_path: Path) 
             in_child(child)
         recovered(repo)
         assert tree(repo) in (OLD, NEW)
+
+
+EDITED = [f"edit/{number}" for number in range(6)]
+MOVED = [f"here/{number}" for number in range(6)]
+MANY: Tree = {path: (0o100644, f"{path}\n".encode()) for path in (*EDITED, *MOVED)}
+MANY_NEW: Tree = dict.fromkeys(EDITED, (0o100644, b"new\n")) | {
+    path.replace("here", "there"): MANY[path] for path in MOVED
+}
+
+
+def missing(repo: Path) -> int:
+    """How many files are neither as they were nor as they shall be."""
+    there = tree(repo)
+    return sum(path not in there and path.replace("here", "there") not in there for path in MANY)
+
+
+@pytest.mark.slow
+def test_killed_at_any_step_of_writing_or_putting_back_one_file_at_most_is_missing(tmp_path: Path) -> None:
+    met = set()
+    for _, repo in outcomes(tmp_path, killed, every=7, old=MANY, patch=patch_between(MANY, MANY_NEW)):
+        met.add(missing(repo))
+        for again in range(1, 60, 13):
+
+            def child(repo: Path = repo, again: int = again) -> int:
+                with record_of(repo) as record, opened_root(repo) as root:
+                    at_step(again, lambda: killed(repo))
+                    recover(root, record)
+                return 0
+
+            in_child(child)
+            met.add(missing(repo))
+        recovered(repo)
+        assert tree(repo) in (MANY, MANY_NEW)
+    assert met == {0, 1}
+
+
+def test_asked_to_stop_between_two_files_everything_is_as_it_was(tmp_path: Path) -> None:
+    for last in range(20):
+        repo = make(tmp_path / str(last) / "repo", MANY)
+        calls = iter(range(last))
+        made = planned(repo, patch_between(MANY, MANY_NEW))
+        with record_of(repo) as record, opened_root(repo) as root, pytest.raises(StopIteration):
+            write(root, made.writes, record, lambda calls=calls: next(calls))  # type: ignore[misc]
+        assert tree(repo) == MANY
+        assert recovered(repo) == ""
 
 
 @pytest.mark.slow

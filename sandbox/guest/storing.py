@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 
 from guest.baseline import FILE, Baseline, Entry, Stamp
+from guest.diffing import LIST_FLAGS
 from guest.operations import Refusal
 from guest.places import FOLDER_FLAGS, Place, encoded, locate, refusal_of
 from guest.protection import Protection
@@ -42,18 +44,26 @@ class _Done:
 
 
 class Store:
-    """Carries out changes below `root`, all or none."""
+    """Carries out changes below `root`, all or none.
+
+    What goes, goes first, in whatever order the changes are given: a link may take the place of a folder whose files
+    all go, and two files may change names.
+    """
 
     def __init__(self, root: int, protection: Protection) -> None:
         self._root = root
         self._protection = protection
         self._done: list[_Done] = []
         self._made: list[tuple[int, bytes]] = []
+        self._modes: dict[str, int] = {}
+        """The modes of files that may be gone when they are asked for."""
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Refuses without having changed anything when one of them cannot be done."""
         try:
             for change in changes:
+                self._learn_mode(change)
+            for change in sorted(changes, key=lambda each: each.content is not None):
                 self._one(change)
         except BaseException as error:
             self._undo()
@@ -62,13 +72,13 @@ class Store:
             raise
         for done in self._done:
             if done.kept is not None:
-                os.unlink(done.kept, dir_fd=done.folder)
+                _discard(done.folder, done.kept)
         self._close()
 
     def _one(self, change: Change) -> None:
         folder, name = self._parent(change)
         found = _look(folder, name)
-        if found is not None and not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
+        if found is not None and not self._gives_way(folder, name, found, change):
             os.close(folder)
             raise Refusal("not_a_file", f"{quoted(encoded(change.path))} is not a file")
         if change.content is None and found is None:
@@ -82,6 +92,22 @@ class Store:
         if change.content is not None:
             self._write(folder, name, change, found)
 
+    def _gives_way(self, folder: int, name: bytes, found: os.stat_result, change: Change) -> bool:
+        if stat.S_ISDIR(found.st_mode):
+            return change.content is not None and self._is_emptied(folder, name, {done.kept for done in self._done})
+        return stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
+
+    def _is_emptied(self, folder: int, name: bytes, kept: Set[bytes | None]) -> bool:
+        """Whether all that is left in a folder is what these changes have set aside."""
+        inside = os.open(name, LIST_FLAGS, dir_fd=folder)
+        try:
+            return all(
+                entry in kept or (_is_folder(inside, entry) and self._is_emptied(inside, entry, kept))
+                for entry in map(os.fsencode, os.listdir(inside))
+            )
+        finally:
+            os.close(inside)
+
     def _write(self, folder: int, name: bytes, change: Change, found: os.stat_result | None) -> None:
         if change.mode is not None and stat.S_ISLNK(change.mode):
             os.symlink(change.content or b"", name, dir_fd=folder)
@@ -93,9 +119,15 @@ class Store:
 
     def _mode(self, change: Change, found: os.stat_result | None) -> int:
         if found is None and change.mode_of is not None:
-            with locate(self._root, change.mode_of) as place:
-                found = place.stat
+            return self._modes.get(change.mode_of, 0o644)
         return stat.S_IMODE(found.st_mode) if found is not None and stat.S_ISREG(found.st_mode) else 0o644
+
+    def _learn_mode(self, change: Change) -> None:
+        if change.mode is None and change.mode_of is not None:
+            # A file that another change makes is not there yet, and has the usual mode.
+            with suppress(Refusal), locate(self._root, change.mode_of) as place:
+                if stat.S_ISREG(place.stat.st_mode):
+                    self._modes[change.mode_of] = stat.S_IMODE(place.stat.st_mode)
 
     def _parent(self, change: Change) -> tuple[int, bytes]:
         """The folder of the path, made where it is missing, and the last name."""
@@ -145,6 +177,25 @@ def _look(folder: int, name: bytes) -> os.stat_result | None:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
+
+
+def _is_folder(folder: int, name: bytes) -> bool:
+    found = _look(folder, name)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def _discard(folder: int, name: bytes) -> None:
+    """Removes a file, or a folder in which nothing but folders is left."""
+    if not _is_folder(folder, name):
+        os.unlink(name, dir_fd=folder)
+        return
+    inside = os.open(name, LIST_FLAGS, dir_fd=folder)
+    try:
+        for entry in map(os.fsencode, os.listdir(inside)):
+            _discard(inside, entry)
+    finally:
+        os.close(inside)
+    os.rmdir(name, dir_fd=folder)
 
 
 def sync(root: int, protection: Protection, baseline: Baseline, change: Change) -> str:

@@ -256,6 +256,31 @@ def test_stored_changes_are_all_or_nothing(tmp_path: Path) -> None:
     assert not [path for path in after if "codeagent" in path]
 
 
+def test_a_file_or_a_link_takes_the_place_of_a_folder_whose_files_all_go(tmp_path: Path) -> None:
+    link = FileChange("d", b"e", stat.S_IFLNK)
+    gone = [FileChange("d/x", None), FileChange("d/deep/er/y", None)]
+    with copied(tmp_path, {"d/x": "x", "d/deep/er/y": "y", "e/x": "x"}) as made:
+        before = tree(made.copy)
+        for changes in ([link], [link, gone[0]], [link, *gone, FileChange("missing", None)]):
+            with pytest.raises(ToolError):
+                copying.store(made.guest, changes)
+            assert tree(made.copy) == before
+        copying.store(made.guest, [link, *gone])
+        assert (made.copy / "d").readlink() == Path("e")
+        copying.store(made.guest, [FileChange("d/x", b"1", 0o644), FileChange("d", None)])
+        assert (made.copy / "d/x").read_bytes() == b"1"
+        assert not [path for path in tree(made.copy) if "codeagent" in path]
+
+
+def test_files_that_change_places_are_not_lost_and_a_moved_one_keeps_its_mode(tmp_path: Path) -> None:
+    with copied(tmp_path, {"a": "a", "b": "b", "c": "c"}) as made:
+        (made.copy / "c").chmod(0o755)
+        swap = [FileChange("a", None), FileChange("b", b"a"), FileChange("b", None), FileChange("a", b"b")]
+        copying.store(made.guest, [*swap, FileChange("c", None), FileChange("d", b"c", None, "c")])
+        after = tree(made.copy)
+    assert (after["a"][1], after["b"][1], after["d"]) == (b"b", b"a", (stat.S_IFREG | 0o755, b"c"))
+
+
 def test_an_edit_of_the_users_comes_into_the_copy_unless_the_agent_changed_the_file(tmp_path: Path) -> None:
     with copied(
         tmp_path,

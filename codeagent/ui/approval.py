@@ -18,7 +18,7 @@ from typing import TextIO
 from codeagent.approval.gate import Answer, Question
 from codeagent.errors import Interrupted
 from codeagent.ui import streams
-from codeagent.ui.inert import cells, cut, inert_line, revealed
+from codeagent.ui.inert import inert_line, most_cells, revealed
 from codeagent.ui.lookalikes import lookalikes
 
 GUARD_SECONDS = 0.2
@@ -29,6 +29,8 @@ MAX_REASON_BYTES = 2000
 _LONGEST_LINE = 4096
 _SHOWN_COVERED = 5
 _MOST_WARNINGS = 5
+
+_LEAST_COLUMNS, _LEAST_LINES = 20, 6
 
 _BOLD, _WARN, _PLAIN = "\x1b[1m", "\x1b[1;33m", "\x1b[0m"
 
@@ -47,7 +49,6 @@ class Prompt:
     ) -> None:
         self._in = (stdin or sys.stdin).fileno()
         self._out = stderr or sys.stderr
-        self._environ = environ
         self._colour = streams.colours(self._out, environ, no_color)
         self._guard = guard_seconds
 
@@ -55,7 +56,7 @@ class Prompt:
         """The person's answer. Raises Interrupted on Ctrl-C; the end of input denies."""
         with _line_mode(self._in):
             try:
-                return self._show(question) or self._choose(question)
+                return self._too_small() or self._show(question) or self._choose(question)
             except KeyboardInterrupt:
                 raise Interrupted from None
             finally:
@@ -78,6 +79,15 @@ class Prompt:
                 self._write("\n" if self._unfinished else "")
 
     # Showing
+
+    def _too_small(self) -> Answer | None:
+        """A refusal when the screen cannot hold a page of the command with the line that turns it."""
+        with suppress(OSError, ValueError):
+            columns, lines = os.get_terminal_size(self._out.fileno())
+            if 0 < columns < _LEAST_COLUMNS or 0 < lines < _LEAST_LINES:
+                self._write("Denied: the terminal is too small to show the command.\n")
+                return Answer("no", "the terminal is too small to show it")
+        return None
 
     def _show(self, question: Question) -> Answer | None:
         """Everything about the command, a screen at a time; an Answer only when the person refuses on the way."""
@@ -130,7 +140,9 @@ class Prompt:
             yield from self._covered(question, width)
 
     def _covered(self, question: Question, width: int) -> Iterator[str]:
-        shown = [cut(inert_line(command), width - 4) for command in question.covers[-_SHOWN_COVERED:]]
+        shown = [
+            _cut(self._encodable(inert_line(command)), width - 4) for command in question.covers[-_SHOWN_COVERED:]
+        ]
         more = len(question.covers) - len(shown)
         yield from self._styled(
             "p would have covered these commands of this session:"
@@ -140,14 +152,14 @@ class Prompt:
             width,
         )
         for command in shown:
-            yield f"    {self._encodable(command)}"
+            yield f"    {command}"
         if more:
             yield f"    and {more} more"
 
     def _choices(self, question: Question) -> list[str]:
         choices = ["y once", "a always exactly this"]
         if question.prefix:
-            choices.append(f"p always `{inert_line(' '.join(question.prefix))} …`")
+            choices.append(self._encodable(f"p always `{inert_line(' '.join(question.prefix))} …`"))
         choices += ["n no", "r no, with a reason", "s stop"]
         return list(_filled(choices, self._width()))
 
@@ -155,7 +167,7 @@ class Prompt:
 
     def _choose(self, question: Question) -> Answer:
         for line in self._choices(question):
-            self._write(self._encodable(line) + "\n")
+            self._write(line + "\n")
         for _ in range(TRIES):
             match self._ask("[y/a/p/N/r/s]:" if question.prefix else "[y/a/N/r/s]:"):
                 case b"y":
@@ -203,7 +215,8 @@ class Prompt:
     _unfinished = False
 
     def _width(self) -> int:
-        return streams.width_of(self._out, self._environ) - 1
+        """Columns to write in. COLUMNS does not count: what is wider than the screen scrolls the beginning away."""
+        return streams.width_of(self._out, {}) - 1
 
     def _write(self, text: str) -> None:
         with suppress(OSError):
@@ -248,12 +261,17 @@ def _wrapped(line: str, width: int) -> Iterator[str]:
         mark = ". "
 
 
+def _cut(text: str, width: int) -> str:
+    return text if most_cells(text) <= width else _fitting(text, width - 3) + "..."
+
+
 def _fitting(text: str, room: int) -> str:
+    """The beginning of `text` that fits into `room` columns of any terminal; never less than one character."""
     if len(text) <= room and text.isascii():
         return text
     used = 0
     for at, character in enumerate(text):
-        used += cells(character)
+        used += most_cells(character)
         if used > room:
             return text[: max(at, 1)]
     return text
@@ -263,12 +281,12 @@ def _filled(parts: list[str], width: int) -> Iterator[str]:
     """Parts side by side as far as they fit; a part that is wider than the screen goes on in the next row."""
     row = ""
     for part in parts:
-        if row and cells(row) + 3 + cells(part) <= width:
+        if row and most_cells(row) + 3 + most_cells(part) <= width:
             row += f"   {part}"
             continue
         if row:
             yield row
-        while cells(part) > width:
+        while most_cells(part) > width:
             head = _fitting(part, width)
             space = head.rfind(" ")
             head = head[:space] if space > width // 3 else head

@@ -88,6 +88,15 @@ def _cells_of(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
+def most_cells(text: str) -> int:
+    """The columns that `text` takes at most, on one line, whatever table of widths the terminal has.
+
+    Tables differ by version and setting: what was narrow becomes wide, what joins on one terminal stands side by
+    side on another. No terminal gives a character more than two columns.
+    """
+    return len(text) if text.isascii() else sum(1 if character.isascii() else 2 for character in text)
+
+
 def cut(text: str, width: int, mark: str = "…") -> str:
     """`text` in at most `width` columns; a mark stands for what is left out at its end."""
     if cells(text) <= width:

@@ -270,6 +270,32 @@ def test_narrow_terminals_and_wide_characters_lose_nothing(sit: Sit, columns: in
     assert all(len(row) <= columns for row in screen)
 
 
+@pytest.mark.parametrize("character", ["\u4dc0", "\u0301", "\U0001f1e6"])
+def test_characters_of_unsure_width_push_nothing_off_the_screen(sit: Sit, character: str) -> None:
+    command = "touch evil; echo hidden\n" + "\n".join("# " + character * 50 for _ in range(5))
+    person = sit(command, columns=60, rows=15)
+    screens = []
+    while "y once" not in person.seen:
+        person.waits_for(rf"stops: |{READY}")
+        screens.append("\n".join(person.screen.display))
+        time.sleep(GUARD)
+        person.process.send("\n")
+    assert "touch evil; echo hidden" in screens[0]
+    assert person.decisions() == [("deny", "user", "the user denied this call")]
+
+
+def test_a_column_count_from_the_environment_hides_nothing(sit: Sit) -> None:
+    person = sit("touch evil\n" + "\n".join("x" * 150 for _ in range(8)), columns=40, rows=20, COLUMNS="200")
+    person.waits_for(rf"stops: |{READY}")
+    assert "touch evil" in "\n".join(person.screen.display)
+
+
+def test_a_terminal_that_is_too_small_to_show_it_denies(sit: Sit) -> None:
+    person = sit("touch evil; echo hidden", columns=12, rows=5)
+    assert person.decisions()[0][0] == "deny"
+    assert "too small" in plain(person.seen)
+
+
 def test_a_terminal_without_unicode_shows_escapes_instead_of_question_marks(sit: Sit) -> None:
     person = sit("rm 数据", PYTHONIOENCODING="ascii")
     person.answers("n\n")

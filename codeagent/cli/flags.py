@@ -21,9 +21,11 @@ def add_config_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", metavar="NAME", help="lay a named profile of the configuration over it")
 
 
-def add_turn_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the commands that run a turn."""
-    parser.add_argument("--repo", metavar="PATH", type=Path, help="the repository (default: the git work tree here)")
+def add_turn_flags(
+    parser: argparse.ArgumentParser, repo: str = "the repository (default: the git work tree here)"
+) -> None:
+    """The flags of the commands that run a turn; `repo` is the help of `--repo`."""
+    parser.add_argument("--repo", metavar="PATH", type=Path, help=repo)
     parser.add_argument("--model", metavar="NAME", help="the model; `offline` needs no key and no network")
     parser.add_argument("--provider", metavar="NAME", help="a provider of the configuration")
     parser.add_argument("--image", metavar="IMAGE", help="the container image (default: codeagent-sandbox)")

@@ -41,7 +41,8 @@ examples:
   codeagent fix "the date parser drops the time zone" --verify "pytest -q tests/test_dates.py"
   codeagent policy check "git log -3 | head"
 
-exit codes: 0 answered, 2 usage, 3 model, 4 sandbox, 5 not verified, 6 needs input, 7 stopped early, 130 interrupted
+exit codes: 0 answered, 1 not printed, or a fault of codeagent, 2 usage, 3 model, 4 sandbox, 5 not verified,
+6 needs input, 7 stopped early, 130 interrupted
 """
 
 
@@ -84,12 +85,13 @@ def tell(caught: Exception, *, verbose: bool) -> CodeagentError:
     """Reports an error of any kind; returns it as one with an exit code."""
     if verbose:
         _print_trace()
-    error = caught if isinstance(caught, CodeagentError) else _unforeseen(caught)
+    error = caught if isinstance(caught, CodeagentError) else unforeseen(caught)
     report(error)
     return error
 
 
-def _unforeseen(error: Exception) -> CodeagentError:
+def unforeseen(error: Exception) -> CodeagentError:
+    """What is said of an error that nobody raised on purpose; a disk that is full is none of codeagent's faults."""
     if isinstance(error, OSError) and error.errno in (
         errno.ENOSPC,
         errno.EDQUOT,
@@ -142,7 +144,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141  # as a shell reports SIGPIPE
         if not isinstance(error, BrokenPipeError):  # the reader has not gone (`| head`): the disk is full
-            report(_unforeseen(error))
+            report(unforeseen(error))
             code = CodeagentError.exit_code
     sys.exit(code)
 

@@ -26,6 +26,7 @@ examples:
   codeagent policy check --jsonl commands.jsonl      one {"command": …} a line; - is stdin
 
 exit codes: 0 read_only, 1 ask, 2 forbidden, 64 usage or configuration; with --jsonl 0
+`ask` means that it may have side effects. Whether somebody is asked is up to your allow rules and --approve.
 """
 
 
@@ -104,7 +105,8 @@ def _show(found: Classification) -> None:
 
     print(f"{found.class_.label}: {inert_line(found.reason)}")
     if found.rule:
-        print(f"  rule: {inert_line(found.rule)}")
+        effect = ", so it runs without a question" if found.rule.startswith("allow ") else ""
+        print(f"  rule: {inert_line(found.rule)}{effect}")
     for argv in found.commands:
         print("  " + " ".join(inert_line(word) if word.isalnum() else repr(word) for word in argv))
 

@@ -24,7 +24,11 @@ examples:
 
 Repository, provider, model, image and verification stay as they were unless given again; approval mode and grants
 never carry over.
-Without --session, the latest session of the repository here that no other process uses is meant.
+Without --session, the latest session of the repository here (or of --repo) that no other process uses is meant.
+With --session, --repo says where that session's repository is now.
+
+exit codes: 0 answered, 1 not printed, or a fault of codeagent, 2 usage, 3 model, 4 sandbox, 5 not verified,
+6 needs input, 7 stopped early, 130 interrupted
 """
 
 
@@ -39,7 +43,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("message", metavar="MESSAGE", nargs="?", help="what to say next, in any language")
     parser.add_argument("--session", metavar="ID", help="a session (default: the latest finished one here)")
-    add_turn_flags(parser)
+    add_turn_flags(
+        parser, "the repository (default: with --session that of the session, else the git work tree here)"
+    )
     parser.set_defaults(run=run)
 
 

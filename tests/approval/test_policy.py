@@ -58,6 +58,12 @@ def test_shows_which_rule_decided(tmp_path: Path) -> None:
     assert "  rule: deny curl\n" in policy("check", "curl x", home=tmp_path).stdout
 
 
+def test_a_person_is_told_that_what_a_rule_allows_is_not_asked(tmp_path: Path) -> None:
+    configure(tmp_path, '[approval]\nallow = [["make", "test"]]\n')
+    shown = policy("check", "make test", home=tmp_path).stdout
+    assert "  rule: allow make test, so it runs without a question\n" in shown
+
+
 def test_many_commands_in_order(tmp_path: Path) -> None:
     commands = ["ls", "rm x", "mount x", "cat \u2028", "", "echo 你"]
     lines = "\n".join(json.dumps({"command": command, "class": "?"}) for command in commands)

@@ -66,8 +66,8 @@ class Prompt:
         """Whether a person answers `y` to a question that is no command. Raises Interrupted on Ctrl-C."""
         with _line_mode(self._in):
             try:
-                for _ in range(TRIES):
-                    match self._ask(f"{question} [y/N]:"):
+                for again in range(TRIES):
+                    match self._ask(f"{'Exactly y or n, then Enter. ' if again else ''}{question} [y/N]:"):
                         case b"y":
                             return True
                         case b"n" | b"" | None:
@@ -168,8 +168,10 @@ class Prompt:
     def _choose(self, question: Question) -> Answer:
         for line in self._choices(question):
             self._write(line + "\n")
-        for _ in range(TRIES):
-            match self._ask("[y/a/p/N/r/s]:" if question.prefix else "[y/a/N/r/s]:"):
+        answers = "[y/a/p/N/r/s]:" if question.prefix else "[y/a/N/r/s]:"
+        for again in range(TRIES):
+            # In the row of the prompt: a row more would push the command further up.
+            match self._ask(f"Exactly one of these, then Enter: {answers}" if again else answers):
                 case b"y":
                     return Answer("once")
                 case b"a":

@@ -147,6 +147,7 @@ def test_whatever_is_not_exactly_an_answer_asks_again_and_the_third_denies(sit: 
         person.answers(f"{wrong}\n")
     assert person.decisions() == [("deny", "user", "the user denied this call")]
     assert "Not one of the answers three times: denied." in person.seen
+    assert person.seen.count("Exactly one of these, then Enter: [y/a/N/r/s]: ") == 2
 
 
 def test_a_wrong_answer_can_be_corrected(sit: Sit) -> None:

@@ -22,7 +22,7 @@ from codeagent.agent.limits import Bounds, Clock, Limits
 from codeagent.agent.loop import Ending, Turn, run_turn
 from codeagent.agent.redaction import redactor
 from codeagent.cli.choices import Choices
-from codeagent.cli.main import report
+from codeagent.cli.main import report, unforeseen
 from codeagent.cli.means import Means, context_for, open_means, open_provider
 from codeagent.cli.verifier import Verifier
 from codeagent.conversation import Item, UserMessage
@@ -31,6 +31,7 @@ from codeagent.events import Noted, SessionStarted, TurnEnded, TurnStarted
 from codeagent.outcome import Outcome
 from codeagent.session.store import Session
 from codeagent.settings import ProviderSettings
+from codeagent.ui import streams
 from codeagent.ui.jsonlines import JsonLines
 from codeagent.ui.terminal import Terminal
 
@@ -73,8 +74,10 @@ def _undisplayed(session: Session) -> list[Exception]:
 def _tell_failures(session: Session, verbose: bool) -> None:
     """A display that failed was left out from then on, and the run went on; that is said, not hidden."""
     for failure in _undisplayed(session):
-        said = f"codeagent: the display failed: {type(failure).__name__}: {failure}"
-        print(f"{said}; the log of session {session.id} is complete.", file=sys.stderr)
+        error = unforeseen(failure)
+        if isinstance(failure, OSError):
+            streams.silence(sys.stdout)  # what is left of it would fail, and be told, once more at exit
+        report(CodeagentError(error.message, f"{error.remedy} Nothing is lost: codeagent sessions show {session.id}"))
         if verbose:
             import traceback
 

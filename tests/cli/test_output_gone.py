@@ -27,6 +27,17 @@ def test_a_full_disk_is_said_and_is_no_success(command: str, tmp_path: Path) -> 
     )
 
 
+def test_a_full_disk_takes_only_the_display_of_a_session(tmp_path: Path) -> None:
+    flags = f"--repo {tmp_path} --model offline --docker-host unix:///nowhere.sock"
+    ran = shell(f"$codeagent ask why {flags} --json >/dev/full", tmp_path / "home")
+    (session,) = (tmp_path / "home" / "sessions").iterdir()
+    assert ran.stderr.splitlines()[-2:] == [
+        "codeagent: error: What was to be printed could not be written: No space left on device.",
+        "Free some space, or write somewhere else. Nothing is lost: codeagent sessions show " + session.name,
+    ]
+    assert ran.returncode == 4
+
+
 def test_a_reader_that_has_gone_is_left_in_peace(tmp_path: Path) -> None:
     ran = shell("( sleep 0.3; $codeagent policy check ls; echo $? >&2 ) | true", tmp_path)
     assert ran.stderr == "141\n"

@@ -5,75 +5,15 @@ If a diff touches one, the change is verified without that part, with the file a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field, replace
+from posixpath import basename, dirname
 
 from codeagent.patches import SYMLINK, FilePatch
+from codeagent.verification.names import in_sources, is_configuration, is_product, is_test
 from codeagent.verification.reach import Read, reached
 from codeagent.verification.shadowing import Installed, KindOf, shadowing
-
-TEST_FOLDERS = frozenset(
-    "test tests __tests__ spec specs testing testdata test-data test_data testlib e2e integration-tests "
-    "integration_tests functional-tests unit-tests __snapshots__ __mocks__ __fixtures__ androidtest testcases "
-    "test-cases golden goldens cassettes t qa".split()
-)
-
-TEST_NAMES = (
-    *("test_*", "*_test.*", "*_tests.*", "*.test.*", "*.spec.*", "*_spec.*", "*-test.*", "*-spec.*", "test-*"),
-    *("test.*", "tests.*", "conftest.py", "*.snap", "*.bats", "*.t", "*.robot", "*.feature"),
-    *("testutil*", "testhelper*", "testsupport*", "testdata.*", "testlib*", "testcase*", "testbase*", "tests_*"),
-)
-_JAVA_TEST = re.compile(r"Test(?:[A-Z_0-9]\w*)?|\w*(?:Tests?|TestCase|Spec|[a-z0-9]IT)")
-JAVA_ENDINGS = tuple(".java .kt .kts .groovy .scala .cs .fs .vb .php .swift .cpp .cc .cxx .mm".split())
-"""Of languages whose tests are named as Java's are."""
-
-CONFIGURATION = tuple(
-    (
-        # Python
-        "pytest.ini pytest.toml tox.ini tox.toml hatch.toml pdm.toml pixi.toml pants.toml setup.cfg setup.py "
-        "noxfile.py behave.ini nose2.cfg unittest.cfg pyproject.toml pipfile* poetry.lock uv.lock "
-        "requirements*.txt constraints*.txt environment.y*ml *.pth sitecustomize.* usercustomize.* nose.cfg "
-        "dodo.py "
-        # make and friends
-        "makefile gnumakefile *.mk makefile.am makefile.in makefile.inc makefile.common cmakelists.txt "
-        "*.cmake cmakepresets.json cmakeuserpresets.json meson.build meson.options build.zig* kbuild "
-        "snakefile jenkinsfile mise.toml meson_options.txt build.ninja justfile taskfile.y*ml rakefile "
-        "*.rake build build.bazel workspace workspace.bazel module.bazel *.bzl configure configure.ac *.am "
-        "sconstruct sconscript wscript dune dune-project "
-        # JavaScript
-        "package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock* "
-        "pnpm-workspace.yaml jest.* jest-* vitest.* vite.config.* lerna.json mocha.opts *.conf.[jt]s "
-        "*.conf.[cm][jt]s babel.config.* tsconfig*.json jsconfig.json tslint.json playwright.config.* "
-        "cypress.config.* cypress.json ava.config.* cucumber.* jasmine.* web-test-runner.* webpack.config.* "
-        "rollup.config.* deno.json* bunfig.toml nx.json turbo.json import_map.json setuptests.* angular.json "
-        "gulpfile.* gruntfile.* "
-        # JVM
-        "pom.xml *.gradle *.gradle.kts gradle.properties gradlew* mvnw* build.sbt build.xml build.sc "
-        "build.mill gradle.lockfile testng*.xml junit-platform.properties ivy.xml "
-        # Go, Rust, Ruby, PHP, .NET, Elixir, Swift, Dart, Haskell, Perl
-        "go.mod go.sum go.work* cargo.toml cargo.lock build.rs rust-toolchain* gemfile* *.gemspec "
-        "phpunit.xml* composer.json composer.lock *.[cfv][sb]proj *.sln* *.runsettings directory.build.* "
-        "*.props *.targets global.json xunit.runner.json nuget.config mix.exs mix.lock rebar.config "
-        "project.clj deps.edn package.swift pubspec.* dart_test.yaml *.cabal cabal.project* stack.yaml "
-        "cpanfile makefile.pl build.pl "
-        # linters, type checkers and formatters, which are checks too
-        "mypy.ini pyrightconfig.json ruff.toml pylintrc eslint.config.* prettier.config.* "
-        "analysis_options.yaml biome.json* clippy.toml rustfmt.toml phpstan.* checkstyle*.xml detekt.y*ml "
-        "psalm.xml* "
-        # what a shell or an editor's test runner reads
-        "dockerfile dockerfile.* docker-compose*.y*ml compose*.y*ml "
-    ).split()
-)
-"""Beside every hidden file but git's own: tools look for those."""
-CONFIGURATION_FOLDERS = frozenset("gradle buildsrc node_modules vendor venv site-packages cmake".split())
-
-PRODUCTS = re.compile(r".*\.(?:o|a|so(?:\.[\d.]+)?|dylib|dll|exe|class|jar|war|pyc|pyo|pyd|node|wasm)")
-"""What a compiler makes: `make` and loaders take it as it is, in the place of what its sources say."""
-
-PLUGIN_FOLDERS = (".dist-info", ".egg-info", "meta-inf")
-"""Runners load what the metadata in such folders names, without being told."""
+from codeagent.verification.tree import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,54 +23,44 @@ class Untouched:
     kind_of: KindOf = lambda _folder: "missing"
     read: Read = lambda _path: None
     installed: Installed = lambda _names: ()
+    tree: Tree = field(default_factory=Tree)
 
 
 def guarded(patches: Sequence[FilePatch], command: str, untouched: Untouched) -> list[str]:
     """The paths of a diff that may not decide, sorted. `command` is the verification command."""
     reach = reached(command, untouched.read)
     shadows = shadowing(_created(patches), untouched.kind_of, untouched.installed, reach.roots)
+    tree = _without_links_to_the_program(untouched.tree)
     return sorted(
         {
             path
             for patch in patches
             for path in patch.paths
-            if reach.names(path)
-            or is_test(path)
-            or is_configuration(path)
-            or PRODUCTS.fullmatch(path.lower())
-            or _is_executable(patch)
+            if _is_executable(patch)
             or path in shadows
+            or any(reach.names(name) or _named_as_guarded(name) for name in tree.names_of(path))
         }
     )
+
+
+def _named_as_guarded(path: str) -> bool:
+    return is_test(path) or is_configuration(path) or is_product(path)
+
+
+def _without_links_to_the_program(tree: Tree) -> Tree:
+    """A link in a test folder, or in `node_modules`, to a source folder makes no test of the program."""
+    links = {
+        link: target
+        for link, target in tree.links.items()
+        if not (in_sources(f"{target}/") and _named_as_guarded(f"{dirname(link)}/x") and not is_test(basename(link)))
+    }
+    return replace(tree, links=links)
 
 
 def _created(patches: Sequence[FilePatch]) -> dict[str, bool]:
     """Each path that was not there before, and whether it is a link."""
     moved = (patch for patch in patches if patch.new_path not in (None, patch.old_path))
     return {patch.path: patch.new_mode == SYMLINK for patch in moved}
-
-
-def is_test(path: str) -> bool:
-    """Whether a path lies under a test folder or is named as tests are."""
-    *folders, name = path.split("/")
-    # The last part, too: a test folder may become a link.
-    if any(part.lower() in TEST_FOLDERS for part in (*folders, name)):
-        return True
-    stem, _, ending = name.rpartition(".")
-    if f".{ending}" in JAVA_ENDINGS and _JAVA_TEST.fullmatch(stem):
-        return True
-    return any(fnmatchcase(name.lower(), pattern) for pattern in TEST_NAMES)
-
-
-def is_configuration(path: str) -> bool:
-    """Whether a path configures a test runner or a build."""
-    *folders, name = path.lower().split("/")
-    if any(folder in CONFIGURATION_FOLDERS or folder.endswith(PLUGIN_FOLDERS) for folder in folders):
-        return True
-    if any(part.startswith(".") for part in folders) or (name.startswith(".") and not name.startswith(".git")):
-        return True
-    # Deeper down, a `tasks.py` is a module like any other.
-    return path.lower() == "tasks.py" or any(fnmatchcase(name, pattern) for pattern in CONFIGURATION)
 
 
 def _is_executable(patch: FilePatch) -> bool:

@@ -17,6 +17,7 @@ from itertools import pairwise
 from posixpath import basename, dirname, join, normpath
 
 from codeagent.verification.makefile import Makefile
+from codeagent.verification.names import drives
 
 Read = Callable[[str], str | None]
 
@@ -26,11 +27,6 @@ _INTERPRETERS = _SHELLS | frozenset(
     "python python2 python3 node nodejs deno bun ruby perl php tsx ts-node Rscript lua".split()
 )
 _PACKAGE_RUNNERS = frozenset("npm yarn pnpm bun".split())
-_DRIVERS = frozenset(
-    "check checks test tests testing verify validate lint ci run runner runall script scripts tool tools tooling "
-    "hack bin build make harness smoke spec specs task tasks e2e assert asserts qa t setup hooks preload".split()
-)
-_SOURCES = frozenset("src source lib libs app apps internal pkg cmd packages".split())
 _RUNNERS = frozenset("pytest py.test mocha jest vitest ava tape tap bats prove nose2 discover".split())
 _DISCOVERED = {
     **dict.fromkeys(("unittest", "nose2", "nosetests"), "test*.py"),
@@ -230,14 +226,6 @@ def _object(text: str) -> dict[str, object]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def drives(path: str) -> bool:
-    """Whether a file that a check runs is named as part of the check, and not as the program under test."""
-    parts = path.lower().split("/")
-    if any(part in _SOURCES for part in parts[:-1]):
-        return False
-    return any(word in _DRIVERS for part in parts for word in re.split(r"[-_.]", part))
 
 
 def shell_words(command: str) -> list[str]:

@@ -33,6 +33,7 @@ from codeagent.verification.runners import (
     with_report,
 )
 from codeagent.verification.shadowing import FolderKind, installed_in
+from codeagent.verification.tree import tree_of
 
 TAIL_CHARACTERS = 4_000
 LOOK = "`codeagent doctor` looks at the engine; then run it again."
@@ -297,7 +298,7 @@ def _untouched(sandbox: Sandbox) -> Untouched:
         is_package = any(entry.path == "__init__.py" and entry.kind is EntryKind.FILE for entry in entries)
         return "package" if is_package else "plain"
 
-    return Untouched(kind_of, read, installed_in(sandbox))
+    return Untouched(kind_of, read, installed_in(sandbox), tree_of(sandbox))
 
 
 def _sentence(error: Exception) -> str:

@@ -7,6 +7,7 @@ import pytest
 from codeagent.patches import FilePatch
 from codeagent.verification.guard import Untouched, guarded
 from codeagent.verification.shadowing import FolderKind
+from codeagent.verification.tree import Tree
 
 
 def kind_of(folder: str) -> FolderKind:
@@ -159,3 +160,27 @@ def test_executables_are_guarded_before_and_after() -> None:
 
 def test_a_rename_out_of_the_tests_is_guarded_on_both_sides() -> None:
     assert touched(FilePatch("tests/test_a.py", "old.py", 0o100644, 0o100644)) == ["tests/test_a.py"]
+
+
+@pytest.mark.parametrize(
+    ("links", "command", "path"),
+    [
+        ({"check.sh": "impl/main.sh"}, "sh check.sh", "impl/main.sh"),
+        ({"check.sh": "impl/now/main.sh", "impl/now": "impl/v1"}, "sh check.sh", "impl/v1/main.sh"),
+        ({"check.sh": "impl/now/main.sh", "impl/now": "impl/v1"}, "sh check.sh", "impl/now"),
+        ({"ci": "scripts2"}, "python3 ci/verify_it.py", "scripts2/verify_it.py"),
+        ({"tests": "suite"}, "pytest -q", "suite/expect.py"),
+        ({"tests": "src/suite"}, "pytest -q", "src/suite/expect.py"),
+        ({"tests/data": "examples"}, "pytest -q", "examples/a.json"),
+        ({"Makefile": "build-rules"}, "make", "build-rules"),
+    ],
+)
+def test_a_link_that_is_guarded_guards_what_it_leads_to(links: dict[str, str], command: str, path: str) -> None:
+    untouched = Untouched(kind_of, tree=Tree(links=links))
+    assert guarded([changed(path), changed("src/calc.py")], command, untouched) == [path]
+
+
+def test_a_link_to_the_program_makes_no_test_of_it_and_circles_end() -> None:
+    links = {"tests/lib": "src/lib", "node_modules/calc": "packages/calc", "a": "b", "b": "a", "x/up": "x"}
+    program = [changed("src/lib/calc.py"), changed("packages/calc/index.js"), changed("x/calc.py"), changed("b/c.py")]
+    assert guarded(program, "pytest -q", Untouched(kind_of, tree=Tree(links=links))) == []

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from codeagent.verification.makefile import Makefile
-from codeagent.verification.reach import drives, reached
+from codeagent.verification.names import drives
+from codeagent.verification.reach import reached
 
 MAKEFILE = """\
 TOP := .

@@ -1,0 +1,115 @@
+"""What the name of a path tells: whether it is a test, configuration, a build's product, or named as a check is."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from posixpath import dirname
+
+TEST_FOLDERS = frozenset(
+    "test tests __tests__ spec specs testing testdata test-data test_data testlib e2e integration-tests "
+    "integration_tests functional-tests unit-tests __snapshots__ __mocks__ __fixtures__ androidtest testcases "
+    "test-cases golden goldens cassettes t qa".split()
+)
+
+_TEST_NAMES = (
+    *("test_*", "*_test.*", "*_tests.*", "*.test.*", "*.spec.*", "*_spec.*", "*-test.*", "*-spec.*", "test-*"),
+    *("test.*", "tests.*", "conftest.py", "*.snap", "*.bats", "*.t", "*.robot", "*.feature"),
+    *("testutil*", "testhelper*", "testsupport*", "testdata.*", "testlib*", "testcase*", "testbase*", "tests_*"),
+)
+_JAVA_TEST = re.compile(r"Test(?:[A-Z_0-9]\w*)?|\w*(?:Tests?|TestCase|Spec|[a-z0-9]IT)")
+_JAVA_ENDINGS = tuple(".java .kt .kts .groovy .scala .cs .fs .vb .php .swift .cpp .cc .cxx .mm".split())
+"""Of languages whose tests are named as Java's are."""
+
+_CONFIGURATION = tuple(
+    (
+        # Python
+        "pytest.ini pytest.toml tox.ini tox.toml hatch.toml pdm.toml pixi.toml pants.toml setup.cfg setup.py "
+        "noxfile.py behave.ini nose2.cfg unittest.cfg pyproject.toml pipfile* poetry.lock uv.lock "
+        "requirements*.txt constraints*.txt environment.y*ml *.pth sitecustomize.* usercustomize.* nose.cfg "
+        "dodo.py "
+        # make and friends
+        "makefile gnumakefile *.mk makefile.am makefile.in makefile.inc makefile.common cmakelists.txt "
+        "*.cmake cmakepresets.json cmakeuserpresets.json meson.build meson.options build.zig* kbuild "
+        "snakefile jenkinsfile mise.toml meson_options.txt build.ninja justfile taskfile.y*ml rakefile "
+        "*.rake build build.bazel workspace workspace.bazel module.bazel *.bzl configure configure.ac *.am "
+        "sconstruct sconscript wscript dune dune-project "
+        # JavaScript
+        "package.json package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock* "
+        "pnpm-workspace.yaml jest.* jest-* vitest.* vite.config.* lerna.json mocha.opts *.conf.[jt]s "
+        "*.conf.[cm][jt]s babel.config.* tsconfig*.json jsconfig.json tslint.json playwright.config.* "
+        "cypress.config.* cypress.json ava.config.* cucumber.* jasmine.* web-test-runner.* webpack.config.* "
+        "rollup.config.* deno.json* bunfig.toml nx.json turbo.json import_map.json setuptests.* angular.json "
+        "gulpfile.* gruntfile.* "
+        # JVM
+        "pom.xml *.gradle *.gradle.kts gradle.properties gradlew* mvnw* build.sbt build.xml build.sc "
+        "build.mill gradle.lockfile testng*.xml junit-platform.properties ivy.xml "
+        # Go, Rust, Ruby, PHP, .NET, Elixir, Swift, Dart, Haskell, Perl
+        "go.mod go.sum go.work* cargo.toml cargo.lock build.rs rust-toolchain* gemfile* *.gemspec "
+        "phpunit.xml* composer.json composer.lock *.[cfv][sb]proj *.sln* *.runsettings directory.build.* "
+        "*.props *.targets global.json xunit.runner.json nuget.config mix.exs mix.lock rebar.config "
+        "project.clj deps.edn package.swift pubspec.* dart_test.yaml *.cabal cabal.project* stack.yaml "
+        "cpanfile makefile.pl build.pl "
+        # linters, type checkers and formatters, which are checks too
+        "mypy.ini pyrightconfig.json ruff.toml pylintrc eslint.config.* prettier.config.* "
+        "analysis_options.yaml biome.json* clippy.toml rustfmt.toml phpstan.* checkstyle*.xml detekt.y*ml "
+        "psalm.xml* "
+        # what a shell or an editor's test runner reads
+        "dockerfile dockerfile.* docker-compose*.y*ml compose*.y*ml "
+    ).split()
+)
+"""Beside every hidden file but git's own: tools look for those."""
+_CONFIGURATION_FOLDERS = frozenset("gradle buildsrc node_modules vendor venv site-packages cmake".split())
+
+_PRODUCTS = re.compile(r".*\.(?:o|a|so(?:\.[\d.]+)?|dylib|dll|exe|class|jar|war|pyc|pyo|pyd|node|wasm)")
+"""What a compiler makes: `make` and loaders take it as it is, in the place of what its sources say."""
+
+_PLUGIN_FOLDERS = (".dist-info", ".egg-info", "meta-inf")
+"""Runners load what the metadata in such folders names, without being told."""
+
+_DRIVERS = frozenset(
+    "check checks test tests testing verify validate lint ci run runner runall script scripts tool tools tooling "
+    "hack bin build make harness smoke spec specs task tasks e2e assert asserts qa t setup hooks preload".split()
+)
+_SOURCES = frozenset("src source lib libs app apps internal pkg cmd packages".split())
+
+
+def is_test(path: str) -> bool:
+    """Whether a path lies under a test folder or is named as tests are."""
+    *folders, name = path.split("/")
+    # The last part, too: a test folder may become a link.
+    if any(part.lower() in TEST_FOLDERS for part in (*folders, name)):
+        return True
+    stem, _, ending = name.rpartition(".")
+    if f".{ending}" in _JAVA_ENDINGS and _JAVA_TEST.fullmatch(stem):
+        return True
+    return any(fnmatchcase(name.lower(), pattern) for pattern in _TEST_NAMES)
+
+
+def is_configuration(path: str) -> bool:
+    """Whether a path configures a test runner or a build."""
+    *folders, name = path.lower().split("/")
+    if any(folder in _CONFIGURATION_FOLDERS or folder.endswith(_PLUGIN_FOLDERS) for folder in folders):
+        return True
+    if any(part.startswith(".") for part in folders) or (name.startswith(".") and not name.startswith(".git")):
+        return True
+    # Deeper down, a `tasks.py` is a module like any other.
+    return path.lower() == "tasks.py" or any(fnmatchcase(name, pattern) for pattern in _CONFIGURATION)
+
+
+def is_product(path: str) -> bool:
+    """Whether a path is named as what a compiler makes."""
+    return _PRODUCTS.fullmatch(path.lower()) is not None
+
+
+def in_sources(path: str) -> bool:
+    """Whether a path lies in a folder that is named as those of programs are."""
+    return any(part in _SOURCES for part in dirname(path.lower()).split("/"))
+
+
+def drives(path: str) -> bool:
+    """Whether a file that a check runs is named as part of the check, and not as the program under test."""
+    parts = path.lower().split("/")
+    if in_sources(path):
+        return False
+    return any(word in _DRIVERS for part in parts for word in re.split(r"[-_.]", part))

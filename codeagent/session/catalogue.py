@@ -185,7 +185,7 @@ def _latest(state_dir: Path, repo: Path | None, answered: bool) -> Path:
     if near := _near(state_dir, repo):
         folder, about = near
         remedy = (
-            f"The latest near it is of {about}: give its id, {folder.name} (`resume` and `apply` take --repo, too)."
+            f"The latest near it is of {about}: name it, {folder.name} (`codeagent resume --session {folder.name}`)."
         )
     raise UsageError(f"There is no {what} of {repo}.", remedy)
 

@@ -169,6 +169,7 @@ def test_the_model_can_be_changed_between_turns(repo: Path, engine_host: str) ->
             assert "shop · openai m2" in chat.said
             chat.say("second")
             assert "ANTHROPIC_API_KEY is not set" in chat.say("/model anthropic")
+            assert "Model: local, the only model that it serves" in chat.say("/model local")
         assert [request.body["model"] for request in server.requests] == ["m1", "m2"]
 
 

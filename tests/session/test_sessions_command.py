@@ -216,8 +216,8 @@ def test_a_session_of_a_folder_above_or_below_is_named(
     assert run(["sessions", "show"]) == 2
     assert capsys.readouterr().err == (
         f"codeagent: error: There is no finished session of {tmp_path / 'top'}.\n"
-        f"The latest near it is of {(tmp_path / about).resolve()}: give its id, {near.id} "
-        "(`resume` and `apply` take --repo, too).\n"
+        f"The latest near it is of {(tmp_path / about).resolve()}: name it, {near.id} "
+        f"(`codeagent resume --session {near.id}`).\n"
     )
 
 

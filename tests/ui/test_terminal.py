@@ -128,6 +128,13 @@ def test_what_the_model_alone_is_told_is_shown_with_verbose() -> None:
     ]
 
 
+def test_a_provider_without_a_model_stands_alone() -> None:
+    log = Recorder()
+    log.add("session_started", repo="/r", model="", provider="local", image="codeagent-sandbox", version="0.1.0")
+    _, err = plain(log.records)
+    assert err == "/r · local · session 20260301-090000-abcde\n"
+
+
 def test_a_resumed_session_says_what_is_uncertain() -> None:
     log = Recorder()
     facts = {"repo": "/r", "model": "m", "provider": "p", "image": "i", "version": "0.1.0"}

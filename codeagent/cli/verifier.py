@@ -49,7 +49,7 @@ class Verifier:
         from codeagent.verification.host import Snapshot
         from codeagent.verification.verify import Check, run_baseline
 
-        self._snapshot = Snapshot.of(self._choices.repo)
+        self._snapshot = Snapshot.of(self._choices.repo, self._steps)
         self._check = Check(
             self._choices.verify,
             fresh,
@@ -72,16 +72,18 @@ class Verifier:
         """Emits the record and returns its fields, as the final event carries them."""
         if self._choices.verify is None:
             return {"status": "not_requested"}
-        self._verification = self._with_repository(self._made(outcome, means, interrupts))
+        self._verification = self._with_repository(self._made(outcome, means, interrupts), interrupts)
         event = self._verification.event()
         self._session.emit(event)
         return body(event)
 
-    def _with_repository(self, verification: Verification) -> Verification:
+    def _with_repository(self, verification: Verification, interrupts: Interrupts) -> Verification:
         if self._snapshot is None:
             return verification
-        later = type(self._snapshot).of(self._choices.repo)
-        return replace(verification, repository=self._snapshot.compared(later))
+        from codeagent.verification.host import compare
+
+        repository = compare(self._snapshot, self._choices.repo, self._steps, interrupts)
+        return replace(verification, repository=repository)
 
     @property
     def exit_code(self) -> int:

@@ -127,7 +127,7 @@ def report(error: CodeagentError) -> None:
 
 
 def main() -> None:
-    """What the installed `codeagent` starts."""
+    """The whole program, from its arguments to its exit code."""
     # Start-up makes many objects and frees few: collecting every 700 of them costs a tenth of loading the SDK.
     gc.set_threshold(100_000, 50, 50)
     _open_closed_streams()

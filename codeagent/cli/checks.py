@@ -60,7 +60,7 @@ def _failure(name: str, error: CodeagentError, level: Literal["warning", "error"
 
 def _config(args: argparse.Namespace) -> tuple[Config | None, Finding]:
     from codeagent.cli.flags import config_of
-    from codeagent.config import file_of
+    from codeagent.config import file_of, mistyped
 
     file = file_of(os.environ, args.config)
     try:
@@ -68,6 +68,9 @@ def _config(args: argparse.Namespace) -> tuple[Config | None, Finding]:
     except UsageError as error:
         return None, _failure("config", error)
     said = str(file) if file.exists() else f"built-in defaults ({file} does not exist)"
+    if wrong := list(mistyped(os.environ, config.providers.values())):
+        said = "; ".join((said, *wrong))
+        return config, Finding("config", "warning", f"valid: {said}", "Correct its name, or unset it.")
     return config, Finding("config", "ok", f"valid: {said}")
 
 
@@ -118,12 +121,18 @@ def _state() -> Finding:
 
 
 def _repository(args: argparse.Namespace) -> tuple[Path | None, Finding]:
+    from codeagent.applying.record import require_finished
     from codeagent.cli.repository import repository
+    from codeagent.paths import state_dir
 
     try:
         repo = repository(args.repo)
     except UsageError as error:
         return None, _failure("repository", error, "error" if args.repo else "warning")
+    try:
+        require_finished(state_dir(), repo)
+    except CodeagentError as error:
+        return repo, _failure("repository", error)
     kind = "git work tree" if (repo / ".git").exists() else "no git here"
     return repo, Finding("repository", "ok", f"{repo} ({kind})")
 

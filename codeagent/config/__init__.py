@@ -16,7 +16,7 @@ from codeagent.config.sources import Values, file_of, gather
 from codeagent.errors import UsageError
 from codeagent.settings import ApproveMode, Price, ProviderSettings, Rule, SandboxSettings
 
-__all__ = ["FLAGS", "OFFLINE", "VARIABLES", "Config", "file_of", "load_config", "require_key"]
+__all__ = ["FLAGS", "OFFLINE", "VARIABLES", "Config", "file_of", "load_config", "mistyped", "require_key"]
 
 OFFLINE = ProviderSettings(name="offline", api="offline", model="offline")
 
@@ -79,7 +79,7 @@ def load_config(
         sandbox=_settings(SandboxSettings, values, "sandbox."),
         instruction_files=values["instruction_files"][0],
         origins=values,
-        notices=(*([notice] if notice else []), *_mistyped(environ, providers.values())),
+        notices=(*([notice] if notice else []), *mistyped(environ, providers.values())),
     )
     _check_examples(config_)
     return config_
@@ -95,7 +95,7 @@ def _refuse_model(values: Values) -> None:
         )
 
 
-def _mistyped(environ: Mapping[str, str], providers: Iterable[ProviderSettings]) -> Iterator[str]:
+def mistyped(environ: Mapping[str, str], providers: Iterable[ProviderSettings]) -> Iterator[str]:
     """A sentence for each variable that looks like one of ours and is none."""
     keys = {provider.api_key_env for provider in providers}
     for name in sorted(environ):

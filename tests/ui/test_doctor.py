@@ -67,6 +67,12 @@ def test_a_broken_config_is_a_line_and_the_others_follow(tmp_path: Path) -> None
     assert "engine" in found
 
 
+def test_a_variable_that_means_nothing_is_a_warning(tmp_path: Path) -> None:
+    level, text, remedy = checks(tmp_path, CODEAGENT_MAX_ROUND="3")["config"]
+    assert (level, remedy) == ("warning", "Correct its name, or unset it.")
+    assert text.endswith("; the variable CODEAGENT_MAX_ROUND means nothing here; is CODEAGENT_MAX_ROUNDS meant?")
+
+
 def test_a_state_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     home = tmp_path / "file"
     home.write_text("")

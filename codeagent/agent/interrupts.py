@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and the turn's deadline as exceptions, raised only where the program waits for something.
+"""SIGINT, SIGTERM, SIGHUP and the turn's deadline as exceptions, raised only where the program waits for something.
 
 A signal may arrive between any two bytecodes. Raising there would tear the very code that keeps every call
 answered and every event stored, so the handler raises inside a `waiting()` section and otherwise leaves a
@@ -21,12 +21,17 @@ from typing import Any
 
 from codeagent.errors import Interrupted
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 TICK_SECONDS = 0.2
 
 
 class DeadlinePassed(BaseException):
     """The seconds given to a `waiting` section are over."""
+
+
+def ignores_hang_up(number: int) -> bool:
+    """Whether the signal is SIGHUP and was ignored from the start (`nohup`): then it stays so."""
+    return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
 
 
 def _imports(frame: FrameType | None) -> bool:
@@ -49,7 +54,8 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         for number in SIGNALS:
-            self._before[number] = signal.signal(number, self._received)
+            if not ignores_hang_up(number):
+                self._before[number] = signal.signal(number, self._received)
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._ticked)
         return self
 

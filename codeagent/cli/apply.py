@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.errors import CodeagentError, UsageError
+from codeagent.errors import CodeagentError, Interrupted, UsageError
 
 if TYPE_CHECKING:
+    from codeagent.agent.interrupts import Interrupts
     from codeagent.applying.plan import Plan
     from codeagent.applying.record import RecordFile
     from codeagent.patches import FilePatch
@@ -46,6 +47,14 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from codeagent.agent.interrupts import Interrupts
+
+    # A signal stops what it does between two files, and never while it puts things back.
+    with Interrupts() as interrupts:
+        return _run(args, interrupts)
+
+
+def _run(args: argparse.Namespace, interrupts: Interrupts) -> int:
     from codeagent.applying.record import locked
     from codeagent.beneath import opened_root
     from codeagent.paths import state_dir
@@ -69,7 +78,27 @@ def run(args: argparse.Namespace) -> int:
         _in_sentences(repo),
         opened_root(repo) as root,
     ):
-        return _Apply(args, repo, root, record, session).run(patch, patches)
+        return _Apply(args, repo, root, record, session, interrupts).run(patch, patches)
+
+
+def _end_earlier(repo: Path) -> None:
+    """Ends what a killed process began, whichever session that was of: before anything else is looked at."""
+    from codeagent.applying.record import locked, unfinished
+    from codeagent.beneath import opened_root
+    from codeagent.paths import state_dir
+
+    for folder in unfinished(state_dir(), repo):
+        with locked(state_dir(), folder) as record, _in_sentences(folder), opened_root(folder) as root:
+            _recover(folder, root, record)
+
+
+def _recover(repo: Path, root: int, record: RecordFile) -> None:
+    from codeagent.applying.write import recover
+
+    with _whole(repo):
+        ended = recover(root, record)
+    if ended:
+        print(f"note: {ended}", file=sys.stderr)
 
 
 def _stored(folder: Path) -> bytes:
@@ -105,31 +134,37 @@ def _parsed(patch: bytes, reversed_: bool) -> list[FilePatch]:
 class _Apply:
     """One change on its way into the repository, whose root is opened and whose record is locked."""
 
-    def __init__(self, args: argparse.Namespace, repo: Path, root: int, record: RecordFile, session: Session) -> None:
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        repo: Path,
+        root: int,
+        record: RecordFile,
+        session: Session,
+        interrupts: Interrupts,
+    ) -> None:
         self._args = args
         self._repo = repo
         self._root = root
         self._record = record
         self._session = session
+        self._interrupts = interrupts
 
     def run(self, patch: bytes, patches: Sequence[FilePatch]) -> int:
         from codeagent.applying.plan import plan
-        from codeagent.applying.write import recover
 
-        with _whole(self._repo):
-            ended = recover(self._root, self._record)
-        if ended:
-            print(f"note: {ended}", file=sys.stderr)
-        made = plan(self._root, patches, merge=self._args.merge, bases=self._session.bases)
-        if made.conflicts:
-            return self._refuse(made)
-        if not made.writes:
-            print(f"The change is {'not' if self._args.reverse else 'already'} in {self._repo}.", file=sys.stderr)
-            return 0
-        self._show(patch, made)
-        if not self._args.yes and not self._agreed(made):
-            print("Nothing was written.", file=sys.stderr)
-            return 1
+        _recover(self._repo, self._root, self._record)
+        with self._interrupts.waiting():
+            made = plan(self._root, patches, merge=self._args.merge, bases=self._session.bases)
+            if made.conflicts:
+                return self._refuse(made)
+            if not made.writes:
+                print(f"The change is {'not' if self._args.reverse else 'already'} in {self._repo}.", file=sys.stderr)
+                return 0
+            self._show(patch, made)
+            if not self._args.yes and not self._agreed(made):
+                print("Nothing was written.", file=sys.stderr)
+                return 1
         return self._write(made)
 
     def _refuse(self, made: Plan) -> int:
@@ -167,18 +202,26 @@ class _Apply:
         from codeagent.applying.write import Changed, write
 
         paths = [one.path for one in made.writes]
-        rest = Rest(self._root, paths)
-        before = rest.hash()
+        with self._interrupts.waiting():
+            rest = Rest(self._root, paths)
+            before = rest.hash()
         try:
             with _whole(self._repo):
-                write(self._root, made.writes, self._record)
+                write(self._root, made.writes, self._record, self._stop_if_asked)
         except Changed as error:
             _fail(f"{error} while this was being written; nothing was changed.")
             print("Run it again to see how the change fits now.", file=sys.stderr)
             return 1
+        except Interrupted:
+            print("Stopped; everything is as it was.", file=sys.stderr)
+            raise
         after = rest.hash()
         self._report(made, before, after)
         return 0
+
+    def _stop_if_asked(self) -> None:
+        if self._interrupts.pending:
+            raise Interrupted
 
     def _report(self, made: Plan, before: str, after: str) -> None:
         from codeagent.errors import StorageError
@@ -219,20 +262,21 @@ def _whole(repo: Path) -> Iterator[None]:
 
 
 def _session(args: argparse.Namespace) -> tuple[Path, Path]:
-    """The session's folder and the repository that it was about."""
+    """The session's folder and the repository that it was about, whole."""
     from codeagent.cli.repository import repository
     from codeagent.paths import state_dir
     from codeagent.session.catalogue import find, overview
 
-    if args.session is not None:
-        folder = find(state_dir(), ref=args.session)
-    else:
-        folder = find(state_dir(), repo=repository(args.repo))
-    repo = Path(overview(folder).repo)
+    if args.session is None or args.repo is not None:
+        here = repository(args.repo)
+        _end_earlier(here)
+    folder = find(state_dir(), ref=args.session, repo=here if args.session is None else None)
+    repo = Path(overview(folder).repo).resolve()
     if not repo.is_dir():
         raise UsageError(
             f"The repository {repo} of session {folder.name} is not there.", "Move it back to that place."
         )
+    _end_earlier(repo)
     return folder, repo
 
 

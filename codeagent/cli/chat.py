@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from codeagent.agent.interrupts import ignores_hang_up
 from codeagent.cli.flags import add_turn_flags
 from codeagent.errors import Interrupted, UsageError
 
@@ -46,17 +47,19 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Reads messages and runs turns until the user ends it; 0, or 130 after SIGTERM."""
+    """Reads messages and runs turns until the user ends it; 0, or 130 after SIGTERM or SIGHUP."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             "chat needs a terminal to read from and to show its prompt on.",
             "In scripts, use `codeagent ask` and then `codeagent resume MESSAGE`.",
         )
-    from codeagent.cli.chat_commands import Chat
     from codeagent.cli.choices import Choices
+
+    choices = Choices.of(args)
+    from codeagent.cli.chat_commands import Chat
     from codeagent.cli.wiring import opened_workbench
 
-    with opened_workbench(Choices.of(args)) as bench, _told_of_termination() as terminated:
+    with opened_workbench(choices) as bench, _told_of_termination() as terminated:
         chat = Chat(bench)
         code = _converse(chat, bench, terminated)
         chat.say_how_to_go_on()
@@ -106,17 +109,21 @@ def _take(chat: Chat, bench: Workbench, message: str) -> bool:
 
 @contextmanager
 def _told_of_termination() -> Iterator[list[int]]:
-    """Inside, SIGTERM is noted in the list besides what it does anyway: after it, the program ends too."""
+    """Inside, SIGTERM and SIGHUP are noted in the list besides what they do anyway: after one, the program ends."""
     seen: list[int] = []
-    before: Any = signal.getsignal(signal.SIGTERM)
+    before: dict[int, Any] = {
+        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP) if not ignores_hang_up(number)
+    }
 
     def note(number: int, frame: FrameType | None) -> None:
         seen.append(number)
-        if callable(before):
-            before(number, frame)
+        if callable(before[number]):
+            before[number](number, frame)
 
-    signal.signal(signal.SIGTERM, note)
+    for number in before:
+        signal.signal(number, note)
     try:
         yield seen
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from codeagent.applying.record import require_finished
 from codeagent.cli.flags import config_of
 from codeagent.cli.repository import repository
 from codeagent.config import Config, require_key
+from codeagent.paths import state_dir
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Choices:
     def of(cls, args: argparse.Namespace, *, patching: bool = False, **instead: Any) -> Choices:
         """Raises UsageError. `instead` stands for flags that were not given (a stored session's own choices)."""
         repo = repository(args.repo if args.repo is not None else instead.pop("repo", None))
+        require_finished(state_dir(), repo)
         config = config_of(args, **instead)
         require_key(config.provider)
         if config.provider.api != "offline":

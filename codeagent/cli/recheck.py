@@ -54,10 +54,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0 when all hold, 5 when some do not. Raises UsageError."""
+    from codeagent.applying.record import require_finished
     from codeagent.cli.sessions import chosen
     from codeagent.errors import UsageError
     from codeagent.evidence.host import HostTree
     from codeagent.evidence.recheck import last_answer, recheck
+    from codeagent.paths import state_dir
     from codeagent.session.log import Log
     from codeagent.session.store import EVENTS, check_readable
 
@@ -69,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
     repo = args.repo if args.repo is not None else Path(answer.repo)
     if not repo.is_dir():
         raise UsageError(f"There is no directory {repo}.", "Name a checkout of the repository with --repo PATH.")
+    require_finished(state_dir(), repo.resolve())
     with HostTree(repo) as tree:
         checked = recheck(answer, tree)
     if args.json:

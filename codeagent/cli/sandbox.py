@@ -206,8 +206,10 @@ def _shell(args: argparse.Namespace) -> int:
     import secrets
     import tempfile
 
+    from codeagent.applying.record import require_finished
     from codeagent.cli.repository import repository
     from codeagent.errors import UsageError
+    from codeagent.paths import state_dir
     from codeagent.sandbox import image, toolbox
     from codeagent.sandbox.engine import connect
     from codeagent.sandbox.sandbox import open_sandbox
@@ -217,6 +219,7 @@ def _shell(args: argparse.Namespace) -> int:
     if not (os.isatty(0) and os.isatty(1)):
         raise UsageError("A shell needs a terminal.", "Run it where stdin and stdout are one.")
     repo, settings = repository(args.repo), _settings(args)
+    require_finished(state_dir(), repo)
     session_id = f"shell-{secrets.token_hex(4)}"
     engine = connect(settings.docker_host)
     with contextlib.closing(engine), tempfile.TemporaryDirectory(prefix="codeagent-shell-") as folder:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 
 from codeagent.events import SessionStarted, TurnStarted, WorkspaceChanged
 from codeagent.session.store import Session
-from tests.applying.applied import Tree, make, patch_between, tree
+from tests.applying.applied import Tree, make, patch_between, put, tree
 
 OLD: Tree = {
     "a.py": (0o100644, b"x = 1\n"),
@@ -194,3 +196,64 @@ def test_a_second_one_in_the_same_repository_waits_for_no_answer(repo: Path, ses
     child.sendline("y")
     child.expect(pexpect.EOF)
     assert (child.wait(), tree(repo)) == (0, NEW)
+
+
+MANY: Tree = {f"f/{number}": (0o100644, b"old\n") for number in range(600)}
+MANY_NEW: Tree = dict.fromkeys(MANY, (0o100644, b"new\n"))
+
+
+def in_the_middle(repo: Path, tmp_path: Path, number: signal.Signals, times: int = 1) -> tuple[int, str]:
+    """How an apply of many files ended that got a signal while it wrote them."""
+    put(repo, MANY)
+    with Session.create(tmp_path / "home") as made:
+        made.emit(SessionStarted(str(repo.resolve()), "m", "p", "i", "v"))
+        made.journal.turn = 1
+        made.emit(TurnStarted("change them"))
+        made.save_diff(patch_between(MANY, MANY_NEW))
+    said = tmp_path / "said"
+    with said.open("wb") as stderr:
+        child = subprocess.Popen(
+            command("--yes", made.id), cwd=repo, env=environment(repo), stdin=subprocess.DEVNULL, stderr=stderr
+        )
+        while child.poll() is None and not _begun(repo):
+            time.sleep(0.001)
+        for _ in range(times):
+            child.send_signal(number)
+        return child.wait(60), said.read_text()
+
+
+def _begun(repo: Path) -> bool:
+    try:
+        return (repo / "f/0").read_bytes() == b"new\n"
+    except FileNotFoundError:
+        return True
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_it_writes_puts_everything_back(repo: Path, tmp_path: Path, number: signal.Signals) -> None:
+    code, err = in_the_middle(repo, tmp_path, number, times=3)
+    assert (code, err.splitlines()[-1]) == (130, "Stopped; everything is as it was.")
+    assert tree(repo) == {**OLD, **MANY}
+
+
+def test_after_a_kill_every_command_names_it_and_any_apply_puts_everything_back(repo: Path, tmp_path: Path) -> None:
+    code, _ = in_the_middle(repo, tmp_path, signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    broken = tree(repo)
+    assert sum(path not in broken for path in MANY) <= 1
+    for line in ("ask q", "fix q --verify x", "resume more", "doctor"):
+        argv = [*command()[:-1], *line.split(), "--repo", str(repo)]
+        done = subprocess.run(argv, cwd=repo, capture_output=True, text=True, env=environment(repo), input="")
+        told = " ".join((done.stdout + done.stderr).split())
+        assert "An earlier `codeagent apply` was killed" in told, line
+        assert f"`codeagent apply --repo {repo}`" in told, line
+        assert done.returncode == (1 if line == "doctor" else 2)
+    assert tree(repo) == broken
+    newer = stored(tmp_path, repo)
+    code, _, err = apply(repo)
+    assert (code, tree(repo)) == (2, {**OLD, **MANY})
+    assert err.startswith(
+        "note: An earlier `codeagent apply` was killed in the middle; what it had done was taken back"
+    )
+    assert apply(repo, "--yes", newer.name)[0] == 0
+    assert tree(repo) == {**NEW, **MANY}

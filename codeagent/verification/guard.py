@@ -28,8 +28,9 @@ class Untouched:
 
 def guarded(patches: Sequence[FilePatch], command: str, untouched: Untouched) -> list[str]:
     """The paths of a diff that may not decide, sorted. `command` is the verification command."""
-    reach = reached(command, untouched.read)
-    shadows = shadowing(_created(patches), untouched.kind_of, untouched.installed, reach.roots)
+    reach = reached(command, untouched.read, untouched.tree)
+    created = _created(patches)
+    shadows = shadowing(created, untouched.kind_of, untouched.installed, reach.roots)
     tree = _without_links_to_the_program(untouched.tree)
     return sorted(
         {
@@ -38,6 +39,7 @@ def guarded(patches: Sequence[FilePatch], command: str, untouched: Untouched) ->
             for path in patch.paths
             if _is_executable(patch)
             or path in shadows
+            or (path in created and reach.builds(path))
             or any(reach.names(name) or _named_as_guarded(name) for name in tree.names_of(path))
         }
     )

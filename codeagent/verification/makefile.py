@@ -93,5 +93,15 @@ class Makefile:
             return "make"
         if name in ("CURDIR", "PWD"):
             return "."
-        replaced = re.search(r":[^=]*=(\S*)$", name)
-        return f"*{replaced[1].replace('%', '')}" if replaced else "*"
+        function, _, given = name.partition(" ")
+        arguments = given.split(",")
+        if function == "patsubst" and len(arguments) == 3:
+            return arguments[1].strip().replace("%", "*")
+        if function in ("addprefix", "addsuffix") and len(arguments) == 2:
+            fixed = arguments[0].strip()
+            return " ".join(
+                fixed + word if function == "addprefix" else word + fixed for word in arguments[1].split()
+            )
+        if replaced := re.search(r":[^=]*=(\S*)$", name):
+            return replaced[1].replace("%", "*") if "%" in replaced[1] else f"*{replaced[1]}"
+        return "*"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from posixpath import dirname
+from posixpath import basename, dirname
 
 TEST_FOLDERS = frozenset(
     "test tests __tests__ spec specs testing testdata test-data test_data testlib e2e integration-tests "
@@ -67,9 +67,13 @@ _PRODUCTS = re.compile(r".*\.(?:o|a|so(?:\.[\d.]+)?|dylib|dll|exe|class|jar|war|
 _PLUGIN_FOLDERS = (".dist-info", ".egg-info", "meta-inf")
 """Runners load what the metadata in such folders names, without being told."""
 
-_DRIVERS = frozenset(
-    "check checks test tests testing verify validate lint ci run runner runall script scripts tool tools tooling "
-    "hack bin build make harness smoke spec specs task tasks e2e assert asserts qa t setup hooks preload".split()
+_CHECKS = frozenset(
+    "check checks test tests testing verify smoke spec specs e2e assert asserts qa t suite suites cases regression "
+    "regressions acceptance functional integration conformance".split()
+)
+_DRIVERS = _CHECKS | frozenset(
+    "validate lint ci run runner runall script scripts tool tools tooling hack bin build make harness task tasks "
+    "setup hooks preload".split()
 )
 _SOURCES = frozenset("src source lib libs app apps internal pkg cmd packages".split())
 
@@ -107,9 +111,20 @@ def in_sources(path: str) -> bool:
     return any(part in _SOURCES for part in dirname(path.lower()).split("/"))
 
 
+def in_checks(path: str) -> bool:
+    """Whether a path lies in a folder that is named as those of checks are, and not within a program's."""
+    return not in_sources(path) and any(part in _CHECKS for part in dirname(path.lower()).split("/"))
+
+
 def drives(path: str) -> bool:
     """Whether a file that a check runs is named as part of the check, and not as the program under test."""
     parts = path.lower().split("/")
     if in_sources(path):
         return False
     return any(word in _DRIVERS for part in parts for word in re.split(r"[-_.]", part))
+
+
+def subject(path: str) -> str:
+    """What a test is a test of, by its own name: `calc` of `test_calc.py` and `CalcTest.java`, in small letters."""
+    stem = basename(path).partition(".")[0].lower()
+    return re.sub(r"^tests?[_-]?|[_-]?(?:tests?|spec)$", "", stem)

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import pairwise
-from posixpath import basename, dirname, join, normpath
+from posixpath import basename, dirname, join, normpath, splitext
 
 from codeagent.verification.makefile import Makefile
-from codeagent.verification.names import drives
+from codeagent.verification.names import drives, in_checks, in_sources, is_configuration, is_test, subject
+from codeagent.verification.tree import Tree
 
 Read = Callable[[str], str | None]
 
@@ -50,26 +51,21 @@ _MOST_CHARACTERS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """`names(path)` tells whether the command reaches a path. In `roots` Python looks for modules, beside the top."""
+    """`names(path)` tells whether the command reaches a path, `builds(path)` whether make would take a new file for
+    what a recipe makes. In `roots` Python looks for modules, beside the top."""
 
     names: Callable[[str], bool]
+    builds: Callable[[str], bool]
     roots: frozenset[str]
 
 
-def reached(command: str, read: Read) -> Reached:
+def reached(command: str, read: Read, tree: Tree | None = None) -> Reached:
     """What a command reaches."""
-    reach = Reach(read)
+    reach = Reach(read, tree or Tree())
     reach.name(command)
     reach.follow(command, "")
     reach.configure()
-    patterns = [name for name in reach.names if set(name) & set("*?[") and not set(name) <= set("*./")]
-
-    def names(path: str) -> bool:
-        if path in reach.names or any(fnmatchcase(path, pattern) for pattern in patterns):
-            return True
-        return any(fnmatchcase(basename(path), pattern) for pattern in reach.discovered)
-
-    return Reached(names, frozenset(reach.roots - {"", "."}))
+    return Reached(reach.matcher(), reach.is_built, frozenset(reach.roots - {"", "."}))
 
 
 @dataclass
@@ -77,10 +73,36 @@ class Reach:
     """Names found so far, as paths and as patterns; `discovered` are patterns of a file's name in any folder."""
 
     read: Read
+    tree: Tree
     names: set[str] = field(default_factory=set)
     discovered: set[str] = field(default_factory=set)
     roots: set[str] = field(default_factory=set)
+    targets: dict[str, list[str]] = field(default_factory=dict)
+    """What makefiles make, with what each is made of: paths, `%` in pattern rules, `*` for what is not known."""
     _seen: set[tuple[str, str]] = field(default_factory=set)
+
+    def matcher(self) -> Callable[[str], bool]:
+        patterns = [name for name in self.names if set(name) & set("*?[") and not set(name) <= set("*./")]
+
+        def matches(path: str) -> bool:
+            if path in self.names or any(fnmatchcase(path, pattern) for pattern in patterns):
+                return True
+            return any(fnmatchcase(basename(path), pattern) for pattern in self.discovered)
+
+        return matches
+
+    def is_built(self, path: str) -> bool:
+        """Whether make would take a new file for the product of a recipe, and leave the recipe out."""
+        for target, needed in self.targets.items():
+            expression = re.escape(target).replace("%", "(.+)").replace(r"\*", ".*")
+            if match := re.fullmatch(expression, path):
+                stem = match[1] if "%" in target else ""
+                if "%" not in target or all(self._may_be(need.replace("%", stem)) for need in needed):
+                    return True
+        return False
+
+    def _may_be(self, path: str) -> bool:
+        return "*" in path or path in self.targets or self.read(path) is not None
 
     def name(self, command: str) -> None:
         """Takes every word of the user's own command line that may name a file, however it reaches it."""
@@ -108,6 +130,8 @@ class Reach:
     def _start(self, words: Sequence[str], folder: str) -> None:
         for at, word in enumerate(words):
             program, rest = basename(word), words[at + 1 :]
+            if not word.startswith("-") and (path := _path(word, folder)) is not None and in_checks(path):
+                self.names.add(path)
             if program in ("make", "gmake"):
                 self._make(rest, folder)
             elif program in _PACKAGE_RUNNERS or (program in ("node", "nodejs") and "--run" in rest):
@@ -143,12 +167,28 @@ class Reach:
         """What a runner is given and is named as the check's: files, and folders with all that is in them."""
         for word in words:
             path = None if word.startswith("-") else _path(word.rstrip("/"), folder)
-            if path is not None and drives(path):
+            if path is not None and (drives(path) or self._holds_tests(path)):
                 self.names.add(path if "." in basename(path) else f"{path}/*")
+
+    def _holds_tests(self, folder: str) -> bool:
+        """Whether a folder is one of tests: it has some, none of them beside what it tests, and the program is not
+        in it, but elsewhere."""
+        if in_sources(f"{folder}/"):
+            return False
+        inside = {path for path in self.tree.files if path.startswith(f"{folder}/")}
+        tests = {path for path in inside if is_test(basename(path)) and not is_test(dirname(path))}
+        endings = {splitext(path)[1] for path in tests}
+        stems = [splitext(basename(path))[0].lower() for path in inside - tests]
+        beside = any(subject(test).startswith(stem) for test in tests for stem in stems)
+        others = (path for path in self.tree.files - inside if splitext(path)[1] in endings)
+        return bool(tests) and not beside and not all(is_test(path) or is_configuration(path) for path in others)
 
     def _script(self, operand: str, folder: str, *, sourced: bool = False, shell: bool = False) -> None:
         """A file that is run. One that is part of the program under test is not the check's."""
         path = _path(operand, folder)
+        if path is None and folder and re.fullmatch(r"[./]*\*", _with_unknown(operand)):
+            # Each file of a folder is run (`cd cases; for f in *; do sh $f; done`): that is how checks are.
+            self.names |= set() if in_sources(f"{folder}/") else {f"{folder}/*"}
         if path is None or not (sourced or path in self.names or drives(path)):
             return
         self.names.add(path)
@@ -173,9 +213,11 @@ class Reach:
         makefile = Makefile()
         self._include(makefile, files or _MAKEFILES, folder)
         for target in makefile.made(targets):
-            # A new file with a target's name would make its recipe seem done.
-            if (path := _path(target, folder)) is not None and "%" not in path and self.read(path) is None:
-                self.names.add(path)
+            path = _path(target, folder)
+            # A rule for any name at all (`%:`) tells nothing.
+            if path is not None and not set(target) <= set("%*./"):
+                needed = makefile.prerequisites.get(target, [])
+                self.targets[path] = [need for word in needed if (need := _path(word, folder)) is not None]
         for line in makefile.run_by(targets):
             self.follow(line, folder)
 
@@ -280,11 +322,16 @@ def _path(word: str, folder: str) -> str | None:
     """A word as a path below the root, with `*` for what a variable gives; None for what lies elsewhere."""
     name = re.sub(r"^(?:\$PWD|\$\{PWD\}|/workspace)/", "/workspace/", word)
     rooted = name.startswith("/workspace/")
-    name = re.sub(r"\$\{[^}]*\}|\$\w+|\$[@*#?!-]", "*", name.removeprefix("/workspace/"))
+    name = _with_unknown(name.removeprefix("/workspace/"))
     if not name or (name.startswith("/") and not rooted) or set(name) <= set("*./"):
         return None
     path = normpath(name if rooted else join(folder, name))
     return None if path.startswith("../") else path
+
+
+def _with_unknown(word: str) -> str:
+    """A word with `*` for what a variable gives."""
+    return re.sub(r"\$\{[^}]*\}|\$\w+|\$[@*#?!-]", "*", word)
 
 
 def _operands(words: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from codeagent.verification.makefile import Makefile
 from codeagent.verification.names import drives
 from codeagent.verification.reach import reached
+from codeagent.verification.tree import Tree
 
 MAKEFILE = """\
 TOP := .
@@ -60,12 +61,37 @@ def test_make_is_followed_into_what_it_includes_and_what_the_target_runs() -> No
     assert those_reached("make test", f"{paths} {others}") == paths.split()
 
 
-def test_a_new_file_with_the_name_of_a_target_would_keep_its_recipe_from_running() -> None:
-    tree = {
-        "Makefile": "check: unit src/gen.c src/a.c\nunit:\n\tpytest\nsrc/gen.c: a.y\n\tyacc a.y\n",
-        "src/gen.c": "x",
-    }
-    assert those_reached("make check", "unit check src/gen.c src/a.c a.y", tree) == ["unit", "check"]
+OBJECTS = """\
+SOURCES := $(wildcard src/*.c)
+OBJECTS := $(patsubst src/%.c,build/%.obj,$(SOURCES))
+REPORT := $(addprefix out/,report)
+DEPENDS := $(SOURCES:src/%.c=deps/%.d)
+check: unit $(OBJECTS) $(REPORT) $(DEPENDS) src/gen.c
+unit:
+\tpytest
+src/gen.c: a.y
+\tyacc a.y
+$(OBJECTS): build/%.obj: src/%.c
+\tcc $<
+out/%: src/calc.c
+\tcc $<
+$(DEPENDS):
+\tcc -M
+%.py: %.in
+\tsed $<
+%:
+\t:
+"""
+
+
+@pytest.mark.parametrize("path", "unit build/calc.obj out/report deps/calc.d lib/version.py src/gen.c".split())
+def test_a_new_file_may_be_taken_for_what_a_recipe_makes(path: str) -> None:
+    assert reached("make check", {"Makefile": OBJECTS, "lib/version.in": "", "src/calc.c": ""}.get).builds(path)
+
+
+@pytest.mark.parametrize("path", "src/util.c src/util.py build/notes report a.y".split())
+def test_a_new_file_that_nothing_makes_is_a_new_file(path: str) -> None:
+    assert not reached("make check", {"Makefile": OBJECTS, "src/calc.c": ""}.get).builds(path)
 
 
 def test_only_the_recipes_of_the_target_count() -> None:
@@ -178,3 +204,46 @@ def test_what_a_runner_discovers_by_itself_is_reached(command: str, path: str) -
 
 def test_a_runner_that_is_told_its_tests_discovers_none() -> None:
     assert those_reached("python3 -m unittest checks.all", "testimonials.py checks/all.py") == ["checks/all.py"]
+
+
+def among(paths: str, command: str) -> list[str]:
+    """The files of a tree that a command reaches."""
+    found = reached(command, lambda _path: None, Tree(frozenset(paths.split())))
+    return [path for path in paths.split() if found.names(path)]
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("python3 -m pytest -q trials", "trials/expect.py trials/unit/test_a.py"),
+        ("python3 -m unittest discover -s trials", "trials/expect.py trials/test_a.py"),
+        ("cd suite && for f in *; do PYTHONPATH=.. sh ./$f || exit 1; done", "suite/case1"),
+        ("for f in suite/*; do sh $f; done", "suite/case1"),
+        ("cd trials; for f in *.sh; do ./$f; done", "trials/a.sh"),
+    ],
+)
+def test_a_folder_of_tests_that_is_named_is_reached_whole(command: str, paths: str) -> None:
+    assert among(f"{paths} calc.py src/half.py", command) == paths.split()
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("pytest -q calc", "calc/half.py calc/test_half.py other.py"),
+        ("pytest -q calc", "calc/half.py calc/test_half_edges.py other.py"),
+        ("pytest -q calc", "calc/core.py calc/tests/test_api.py other.py"),
+        ("pytest -q calc", "calc/core.py calc/test_api.py setup.py"),
+        ("pytest -q src", "src/core.py src/test_api.py other.py"),
+        ("cd src && for f in *.py; do python3 $f; done", "src/half.sh"),
+        ("cd calc && pytest $ARGUMENTS", "calc/core.py calc/test_api.py"),
+    ],
+)
+def test_a_program_that_has_its_tests_beside_it_is_not_reached(command: str, paths: str) -> None:
+    assert not [path for path in among(paths, command) if "test" not in path]
+
+
+def test_what_a_recipe_takes_from_a_folder_of_checks_is_reached() -> None:
+    tree = {"Makefile": "t:\n\tjavac -d build/out src/*.java check/*.java && java -cp build/out HalfCheck\n"}
+    assert those_reached("make t", "src/Half.java check/Want.java health-check/Main.java", tree) == [
+        "check/Want.java"
+    ]

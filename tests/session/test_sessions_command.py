@@ -7,8 +7,10 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pexpect
 import pytest
 
 from codeagent.cli.main import run
@@ -344,6 +346,23 @@ def test_a_change_that_was_never_applied_is_not_deleted_without_a_word(
     assert plain.folder.exists()
     assert run(["sessions", "delete", "--yes", plain.id, changed.id]) == 0
     assert list((state / "sessions").iterdir()) == []
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 0)])
+def test_at_a_terminal_a_person_says_whether_it_goes(answer: str, code: int, state: Path) -> None:
+    session = answered(state)
+    with Session.open(session.folder) as again:
+        again.save_diff(b"diff --git a/a.py b/a.py\n")
+    start = "from codeagent.cli.main import main; main()"
+    arguments = ["-c", start, "sessions", "delete", session.id]
+    child = pexpect.spawn(sys.executable, arguments, encoding="utf-8", timeout=30, dimensions=(24, 120))
+    child.expect_exact(f"The change of {session.id} was never applied. Delete it all the same? [y/N]:")
+    time.sleep(0.4)  # keys that come faster than a person reads do not count
+    child.sendline(answer)
+    child.expect_exact("Nothing was deleted." if code else f"deleted {session.id}")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert (child.exitstatus, session.folder.exists()) == (code, code == 1)
 
 
 @pytest.mark.parametrize(("reverse", "code"), [(False, 0), (True, 2)])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from codeagent.evidence.citations import Citation
+from codeagent.evidence.runs import Run, passing
 
 LimitKind = Literal["not_found", "denied", "timeout", "cut_output", "cut_listing", "cut_file"]
 
@@ -22,22 +23,6 @@ class Limit:
     subject: str
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A command that was carried out. `exit_code` is None when it did not come to an end."""
-
-    call_id: str
-    command: str
-    exit_code: int | None
-
-
-_TESTS = re.compile(
-    r"\b(?:pytest|py\.test|unittest|tox|nox|nosetests|jest|vitest|mocha|ava|karma|ctest|rspec|phpunit"
-    r"|(?:npm|yarn|pnpm)(?: run)? t(?:est)?|node --test|(?:go|dotnet|sbt|mix|bazel|swift) test|cargo (?:test|nextest)"
-    r"|rake (?:test|spec)|mvn\w{0,9} .{0,500}\b(?:test|verify|package|install)"
-    r"|gradlew? .{0,500}\b(?:test|check|build)"
-    r"|make \S{0,80}(?:test|check)|\S{0,80}(?:run[_-]?)?tests?(?:\.sh|\.py)?)(?![\w-])"
-)
 _RUNNER = (
     r"`?(?:pytest|unittest|tox|jest|vitest|mocha|ctest|(?:go|cargo|npm|make|mvn|dotnet|gradle) test)\b[^.\n`]{0,30}`?"
 )
@@ -46,19 +31,27 @@ _SUBJECT = (
     r"(?:tests?|checks?|specs?|test suites?|suite|build|CI|test_\w+)\b|everything|" + _RUNNER + ")"
 )
 _NO_FAILURE = (
-    r"\b(?:no|0|zero|none)\b(?: (?:more|longer|of the|other|the))?(?: tests?)?(?: \w+)? ?fail\w*|\bno longer fail\w*"
+    r"\b(?:no|0|zero|none|nothing|without|not a single)\b(?: (?:more|longer|of the|other|the|any|a single))?"
+    r"(?: tests?)?(?: \w+)? ?fail\w*|\bno longer fail\w*"
 )
 _ONCE_FAILING = r"\bfail(?:ing|ed) (?:tests?|checks?|specs?)\b(?=[^.\n]*\bnow\b)"
+_SEEN = (
+    r"\bwhen (?:I |we )?(?:re-?)?(?:run|ran|running|executed|tested)\b"
+    r"|\([^()\n]*\b(?:did|was|were)(?: not|n't)\b[^()\n]*\)"
+)
 _CHANGE = r"(?:the |this |my |that )?(?:fix|change|patch|solution|repair|correction)"
 _CLAIM = re.compile(
     rf"\b{_SUBJECT}[^.\n。;；]{{0,30}}?\b"
     r"(?:pass(?:es|ed|ing)?(?! (?:to|by|on|the|an?|it|through|along|into|as|from|around)\b)|succeed(?:s|ed)?"
-    r"|(?:is|are) (?:all |now )*green|works? again|exit(?:s|ed) (?:with )?(?:code )?0)\b"
+    r"|(?:is|are) (?:all |now )*green|works? again|reports? success|(?:comes?|came) back (?:clean|green)"
+    r"|exit(?:s|ed) (?:with )?(?:code )?0)\b"
     r"|\ball green\b|\b\d{1,9} (?:tests? )?passed\b|\bverified(?: by| that| with)?\b[^.\n]{0,40}\btests?\b"
     rf"|\bran {_RUNNER}[^.\n]{{0,20}}\bpass\w*"
     rf"|\b{_CHANGE} (?:is|was|has been|have been) (?:now |fully |successfully )*(?:verified|tested|confirmed)\b"
     rf"|\b(?:have |has )?(?:verified|confirmed|tested) (?:that )?{_CHANGE}\b"
     rf"|{_NO_FAILURE}"
+    r"|\btests?(?: results?)?: (?:all )?(?:green|pass\w*|ok|success\w*)\b"
+    r"|^(?:fix|change|patch|verification): (?:verified|passed)\b"
     r"|(?:测试|检查|用例)(?:都|均|已|已经|全部|现在){0,4}(?:通过|成功)"
     r"|テスト[^。\n]{0,10}(?:通り|通っ|パス|成功)|\bтест\w*\b[^.\n]{0,20}\b(?:проход\w+|пройден\w*|прошл\w+)"
     r"|\b(?:alle|die)? ?Tests?\b[^.\n]{0,20}\b(?:bestehen|bestanden|laufen durch|sind grün)\b"
@@ -86,8 +79,8 @@ def unsupported(answer: str, runs: Sequence[Run]) -> list[str]:
     for match in _SENTENCE.finditer(_prose(answer)):
         sentence = match.group().strip(" *-#>\t")
         claim = _CLAIM.search(sentence)
-        # "0 failed" and "the failing test now passes" deny a failure, not the claim.
-        rest = re.sub(f"{_NO_FAILURE}|{_ONCE_FAILING}", "", sentence, flags=re.IGNORECASE)
+        # "0 failed" and "the failing test now passes" deny a failure, and "when I ran them" takes nothing back.
+        rest = re.sub(f"{_NO_FAILURE}|{_ONCE_FAILING}|{_SEEN}", "", sentence, flags=re.IGNORECASE)
         if claim and not _DENIED.search(rest):
             found.append(sentence)
     return list(dict.fromkeys(found))
@@ -108,19 +101,6 @@ def _prose(answer: str) -> str:
         else:
             kept.append(line)
     return "\n".join([*kept, *block])
-
-
-def passing(run: Run) -> bool:
-    """Whether a command ran tests, and its exit code, which is theirs, was 0."""
-    plain = re.sub(r"'[^']*'|\"[^\"]*\"", "''", run.command)
-    tail = re.split(r"&&|\n", plain)[-1]
-    return run.exit_code == 0 and _TESTS.search(tail) is not None and not re.search(r"[|;]|&\s*$", tail)
-
-
-def exit_code(text: str) -> int | None:
-    """The exit code that the first line of a command's output states; None when it states none."""
-    match = re.search(r"\bexit(?:ed)?(?: with)?(?: code| status)?:? (-?\d+)\b", text.partition("\n")[0])
-    return int(match.group(1)) if match else None
 
 
 def subject(arguments: str) -> str:

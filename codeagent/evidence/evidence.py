@@ -13,13 +13,14 @@ from codeagent.errors import ErrorKind, ToolError
 from codeagent.evidence import claims
 from codeagent.evidence.check import Checker
 from codeagent.evidence.citations import Citation
-from codeagent.evidence.claims import Limit, LimitKind, Run
+from codeagent.evidence.claims import Limit, LimitKind
 from codeagent.evidence.freshness import Freshness, Sync, note
 from codeagent.evidence.host import HostTree
 from codeagent.evidence.ledger import Ledger, Text
 from codeagent.evidence.lines import lines_of, sha256
 from codeagent.evidence.recognise import paths_in
 from codeagent.evidence.replay import arguments_of, replay
+from codeagent.evidence.runs import Run, exit_code
 from codeagent.evidence.watch import Watch
 
 MAX_LOOKED_AT = 24
@@ -135,8 +136,8 @@ class Evidence:
             self._runs.clear()  # what passed before says nothing of the code as it is now
         if call.name == "run_command":
             self._commands[call.call_id] = command
-            code = claims.exit_code(result.text) if result.error_kind is None else None
-            self._runs.append(Run(call.call_id, command, code))
+            code = exit_code(result.text) if result.error_kind is None else None
+            self._runs.append(Run(call.call_id, command, code, result.text))
         for fact in result.facts:
             if _shows_lines(fact):
                 self._ledger.add_lines(call.call_id, fact.path, fact.sha256, fact.lines)

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from codeagent.evidence.claims import Run, exit_code, passing, unsupported
+from codeagent.evidence.claims import unsupported
+from codeagent.evidence.runs import Run
 
 CLAIMS = [
     "All tests pass.",
@@ -27,6 +28,15 @@ CLAIMS = [
     "Everything passes.",
     "CI is green.",
     "Tests: 15 passed, 0 failed.",
+    "All 15 unit tests pass without any failure.",
+    "Tests pass, not a single failure.",
+    "The tests are passing and nothing fails.",
+    "All tests passed when I ran them.",
+    "With this change the check passes (it did not before).",
+    "The suite comes back clean.",
+    "pytest reports success.",
+    "Test results: green.",
+    "Verification: passed.",
     "The tests no longer fail.",
     "No test fails any more.",
     "There are no failing tests left.",
@@ -43,6 +53,9 @@ NO_CLAIMS = [
     "If the tests pass, commit.",
     "测试没有通过。",
     "Two tests fail.",
+    "The tests pass only when the cache is empty.",
+    "Nothing was verified.",
+    "A request without a token fails.",
     "One test fails and everything else is unknown.",
     "The fix has not been verified.",
     "I could not run the tests, so whether they pass is open.",
@@ -62,38 +75,6 @@ def test_a_claim_without_a_run_is_marked(claim: str) -> None:
 @pytest.mark.parametrize("text", NO_CLAIMS)
 def test_what_is_no_claim_is_not_marked(text: str) -> None:
     assert unsupported(text, []) == []
-
-
-@pytest.mark.parametrize(
-    ("command", "code", "proves"),
-    [
-        ("pytest -q", 0, True),
-        ("cd app && python3 -m pytest", 0, True),
-        ("npm test", 0, True),
-        ("go test ./...", 0, True),
-        ("make test", 0, True),
-        ("mvn -q test", 0, True),
-        ("./run_tests.sh", 0, True),
-        ("node --test", 0, True),
-        ("pytest -q", 1, False),
-        ("pytest -q", None, False),
-        ("pytest -q | tail -3", 0, False),
-        ("pytest -q || true", 0, False),
-        ("pytest -q; echo done", 0, False),
-        ("pytest &", 0, False),
-        ("pytest && echo done", 0, False),
-        ("echo 'all tests pass'", 0, False),
-        ("cat test_a.py", 0, False),
-    ],
-)
-def test_which_runs_prove_that_tests_passed(command: str, code: int | None, proves: bool) -> None:
-    assert passing(Run("c", command, code)) is proves
-    assert (unsupported("All tests pass.", [Run("c", command, code)]) == []) is proves
-
-
-def test_the_exit_code_is_read_from_the_first_line() -> None:
-    assert exit_code("[exit code 3; 0.05 s; cwd /workspace]\nexit code 0") == 3
-    assert exit_code("[killed: timeout; 2 s; cwd /workspace]") is None
 
 
 LONG = ["the ", "1 ", "tests ", "所有", "a-", "the fix ", "verified ", "```a\n", "pytest ", "no ", "a.", "test_a "]

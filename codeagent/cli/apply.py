@@ -177,13 +177,16 @@ class _Apply:
         return 1
 
     def _show(self, patch: bytes, made: Plan) -> None:
+        from codeagent.cli.verdict import tell_verdict
         from codeagent.ui.inert import inert_line
         from codeagent.ui.patch import readable
 
         print(readable(patch), end="", file=sys.stderr)
         for lines in made.merges():
             print(readable(lines), end="", file=sys.stderr)
-        if self._args.reverse:
+        if not self._args.reverse:
+            tell_verdict(self._session.folder, patch)
+        else:
             print("note: this is taken back: lines after `+` go, lines after `-` come back", file=sys.stderr)
         for path in made.there:
             print(f"note: {inert_line(path)} is that way already", file=sys.stderr)

@@ -38,6 +38,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0, also when nothing was changed; UsageError leaves it."""
     from codeagent.cli.sessions import chosen
+    from codeagent.cli.verdict import tell_verdict
     from codeagent.errors import StorageError
 
     folder = chosen(args.id)
@@ -58,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.buffer.write(patch)
         sys.stdout.buffer.flush()
+    if patch:
+        tell_verdict(folder, patch)
     return 0
 
 

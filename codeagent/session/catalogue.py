@@ -88,6 +88,8 @@ def overview(folder: Path) -> Overview:
     turns = newest["turn"] if isinstance(newest.get("turn"), int) else 0
     if ended is not None and ended.get("turn") == turns:
         facts |= {"outcome": _text(ended, "outcome") or None, "verification": _status(ended)}
+    elif turns and facts["holder"] is None and _text(choices, "verify"):
+        facts["verification"] = "not_run"  # its process was killed before it came to that
     return Overview(
         folder.name,
         folder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from codeagent.events import SessionStarted, TurnStarted, WorkspaceChanged
+from codeagent.events import SessionStarted, TurnStarted, Verified, WorkspaceChanged
 from codeagent.session.store import Session
 from tests.applying.applied import Tree, make, patch_between, put, tree
 
@@ -257,3 +258,36 @@ def test_after_a_kill_every_command_names_it_and_any_apply_puts_everything_back(
     )
     assert apply(repo, "--yes", newer.name)[0] == 0
     assert tree(repo) == {**NEW, **MANY}
+
+
+def verified(session: Path, status: str, patch: bytes, reason: str = "") -> None:
+    with Session.open(session) as opened:
+        opened.emit(Verified(status, reason, None, None, [], diff_sha256=hashlib.sha256(patch).hexdigest()))
+
+
+@pytest.mark.parametrize(
+    ("status", "of", "told"),
+    [
+        ("passed", "this", "Fix: verified (the command fails before the change and passes after it)"),
+        ("failed", "this", "Fix: verification failed (it exits with 1\\x1b)"),
+        (
+            "passed",
+            "an earlier one",
+            "Fix: not verified (the change is not the one that the stored verification is about, "
+            "whose status is passed)",
+        ),
+    ],
+)
+def test_the_verdict_is_told_with_the_change_it_is_about(
+    repo: Path, session: Path, status: str, of: str, told: str
+) -> None:
+    patch = (session / "diff.patch").read_bytes()
+    verified(
+        session, status, patch if of == "this" else b"other", "it exits with 1\x1b" if status == "failed" else ""
+    )
+    argv = [*command()[:-1], "diff"]
+    shown = subprocess.run(argv, cwd=repo, capture_output=True, env=environment(repo))
+    assert (shown.returncode, shown.stdout, shown.stderr.decode()) == (0, patch, f"{told}\n")
+    code, _, err = apply(repo, "--yes")
+    assert (code, told in err.splitlines()) == (0, True)
+    assert "Fix:" not in apply(repo, "--yes", "--reverse")[2]

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pexpect
@@ -96,6 +97,20 @@ def test_a_running_session_is_listed_as_running(state: Path, capsys: pytest.Capt
         session.emit(TurnStarted("now"))
         run(["sessions", "list"])
     assert "  running  " in capsys.readouterr().out
+
+
+def test_a_turn_that_was_killed_before_its_verification_is_listed_as_not_verified(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Session.create(state) as session:
+        session.emit(SessionStarted("/r", "m", "p", "i", "v", verify="make test"))
+        session.journal.turn = 1
+        session.emit(TurnStarted("fix it"))
+        session.emit(replace(ended("answered"), verification={"status": "passed"}))
+        session.journal.turn = 2
+        session.emit(TurnStarted("and more"))
+    run(["sessions", "list"])
+    assert "  not ended  not run  " in capsys.readouterr().out
 
 
 def test_list_without_sessions_says_so(capsys: pytest.CaptureFixture[str]) -> None:

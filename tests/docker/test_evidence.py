@@ -109,6 +109,7 @@ def test_a_host_edit_is_told_before_the_next_inference_and_makes_citations_stale
         "Files changed in the repository after you were shown them:\n"
         f"- {BOOK}: lines that differ now: 25; what you were shown of it no longer holds."
     ]
+    assert f"told the model: {notes(ran)[0]}" in ran.err  # whoever asked should know, too
     assert states(ran) == {f"{BOOK}:21": ("stale", ["one"]), f"{PERIOD}:22": ("read", ["two"])}
 
 

@@ -59,10 +59,22 @@ def fault_of(run: CheckRun, expected: str, before: CheckRun | None) -> str:
         return "it exited 0, but no test was executed"
     if run.tests is not None and (wrong := _wrong(run.tests)):
         return f"it exited 0, but {wrong}"
-    was = before.tests.run if before and before.tests else None
-    now = run.tests.run if run.tests else None
-    if was is not None and now is not None and now < was:
-        return f"only {_tests(now)} ran, {was} before the change"
+    if before is None or before.tests is None or run.tests is None:
+        return ""
+    now, was = run.tests.of_each(), before.tests.of_each()
+    pairs = [(run.tests, before.tests), *((now[name], was[name]) for name in now if name in was)]
+    return next((fault for pair in pairs if (fault := _left_out(*pair))), "")
+
+
+def _left_out(now: TestCount, was: TestCount) -> str:
+    """What ran before, or could not be set up, and was left out after; empty when there is no sign of it."""
+    if now.run is not None and was.run is not None and now.run < was.run + was.errors:
+        return f"only {_tests(now.run)} ran, {was.run + was.errors} before the change"
+    # A further summary is that of a part which the run before did not come to, and may well hold skipped tests.
+    comparable = now.skipped is not None and was.skipped is not None and now.summaries <= was.summaries
+    if comparable and (now.skipped or 0) > (was.skipped or 0):
+        verb = "was" if now.skipped == 1 else "were"
+        return f"{_tests(now.skipped or 0)} {verb} skipped, {was.skipped} before the change"
     return ""
 
 

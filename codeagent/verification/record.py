@@ -39,6 +39,16 @@ class TestCount:
     unloaded: int = 0
     """How many files or packages of tests could not be loaded. No other number has them in it, but for `collected`
     of runners that take them for tests."""
+    errors: int = 0
+    """How many tests could not be set up: they are in `failed` and `collected`, and not in `run`."""
+    summaries: int = 1
+    """How many summaries stand in the output."""
+    parts: tuple[TestCount, ...] = ()
+    """The count of each runner, where several were at work."""
+
+    def of_each(self) -> dict[str, TestCount]:
+        """The counts by runner."""
+        return {part.runner: part for part in self.parts or (self,)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,13 +42,13 @@ def runner_called(name: str) -> tuple[Runner, ...]:
 
 
 def count_tests(output: str, runners: Sequence[Runner]) -> TestCount | None:
-    """What the given runners say in an output, added up; without any, whichever runner is found first."""
+    """What the given runners say in an output, added up; without any, what all say that are found in it."""
     text = readable(output)
+    found = [found for each in runners or RUNNERS if (found := each.count(text)) is not None]
     if not runners:
-        found = next((found for each in RUNNERS if (found := each.count(text)) is not None), None)
-    else:
-        found = added([found for each in runners if (found := each.count(text)) is not None])
-    return found or summaries.junit_xml(output)
+        # What is written in a form that others use, too, has been counted by then.
+        found = [count for count in found if count.runner not in _COMMON_FORMS] or found[:1]
+    return added(found) or summaries.junit_xml(output)
 
 
 def silent(output: str, runners: Sequence[Runner]) -> tuple[str, ...]:
@@ -89,6 +89,9 @@ def added(counts: Sequence[TestCount]) -> TestCount | None:
         all(count.nothing for count in counts),
         total([count.collected for count in counts]),
         sum(count.unloaded for count in counts),
+        sum(count.errors for count in counts),
+        sum(count.summaries for count in counts),
+        tuple(counts) if len({count.runner for count in counts}) > 1 else (),
     )
 
 
@@ -203,6 +206,8 @@ def _command(words: str) -> re.Pattern[str]:
 
 
 _NEVER = re.compile(r"(?!)")
+
+_COMMON_FORMS = ("tap", "summary")
 
 RUNNERS: tuple[Runner, ...] = (
     Runner(

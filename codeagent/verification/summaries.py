@@ -21,7 +21,8 @@ def pytest(text: str) -> TestCount | None:
     if not (found := _lines(summary, text)):
         return _nothing("pytest", text, r"^ImportError while loading conftest ", unloaded=1)
     counts = _words(found)
-    # An expected failure is not counted as run: the code under test can turn itself into one.
+    # An expected failure is counted as skipped: the code under test can turn itself into one.
+    skipped = counts["skipped"] + counts["xfailed"]
     run = counts["failed"] + counts["passed"] + counts["xpassed"]
     errors = counts["error"] + counts["errors"]
     # The other errors are those of a test's set-up and tear-down.
@@ -31,8 +32,10 @@ def pytest(text: str) -> TestCount | None:
     )
     unloaded = min(collecting, errors)
     failed = counts["failed"] + errors - unloaded
-    collected = run + counts["skipped"] + counts["xfailed"] + counts["deselected"]
-    return TestCount("pytest", run, failed, counts["skipped"], run == 0, collected, unloaded)
+    # Of a test that ran, the tear-down may fail as well.
+    unset = min(len(_lines(r"^_+ ERROR at setup of ", text)), errors - unloaded)
+    collected = run + unset + skipped + counts["deselected"]
+    return TestCount("pytest", run, failed, skipped, run == 0, collected, unloaded, unset, len(found))
 
 
 def unittest(text: str) -> TestCount | None:
@@ -46,8 +49,31 @@ def unittest(text: str) -> TestCount | None:
     # A module that cannot be imported is reported as a test, and none of its tests ran.
     unloaded = len(_lines(r"^ERROR: \S+ \(unittest\.loader\._FailedTest\b", text))
     run = ran - counts["skipped"] - unloaded
+    if run <= 0 and counts["skipped"]:
+        run = _beside_skipped(text, ran, counts)
     failed = counts["failures"] + counts["errors"] + counts["unexpected successes"] - unloaded
-    return TestCount("unittest", run, max(failed, 0), counts["skipped"], run <= 0, ran, unloaded)
+    failed, skipped = max(failed, 0), counts["skipped"]
+    return TestCount("unittest", run, failed, skipped, run <= 0, ran, unloaded, summaries=len(found))
+
+
+_MARKS = {"ok": ".", "FAIL": "F", "ERROR": "E", "skipped": "s", "expected failure": "x", "unexpected success": "u"}
+
+
+def _beside_skipped(text: str, ran: int, counts: Counter[str]) -> int:
+    """How many of unittest's tests ran where as many were skipped as it counts.
+
+    `Ran` leaves out what the set-up of a class or a module skips; the number of skipped ones has it. The progress
+    tells the one from the other, unless something was printed into it.
+    """
+    wrong = set(_lines(r"^(?:FAIL|ERROR): (\w+ \([^)\n]+\))", text))
+    wrong = {each for each in wrong if not re.search(r"^(?:setUp|tearDown)(?:Class|Module) |\._FailedTest\b", each)}
+    words = _lines(rf"(?:^|\.\.\. )({'|'.join(_MARKS)})(?=$| ['\"])", text)
+    wanted = {"F": counts["failures"], "E": counts["errors"], "s": counts["skipped"]}
+    for marks in ("".join(_lines(r"^[.FEsxu]+$", text)), "".join(_MARKS[word] for word in words)):
+        passed = sum(marks.count(mark) for mark in ".xu")
+        if passed <= ran and all(marks.count(mark) == number for mark, number in wanted.items()):
+            return passed + len(wrong)
+    return len(wrong)
 
 
 def jest(text: str) -> TestCount | None:
@@ -58,7 +84,8 @@ def jest(text: str) -> TestCount | None:
     run = counts["passed"] + counts["failed"]
     skipped = counts["skipped"] + counts["todo"]
     unloaded = len(_lines(r"^ *● Test suite failed to run$", text))
-    return TestCount("jest", run, counts["failed"], skipped, run == 0, counts["total"], unloaded)
+    collected, times = counts["total"], len(found)
+    return TestCount("jest", run, counts["failed"], skipped, run == 0, collected, unloaded, summaries=times)
 
 
 def vitest(text: str) -> TestCount | None:
@@ -69,7 +96,8 @@ def vitest(text: str) -> TestCount | None:
     counts = _words(words for words, _ in found)
     run = counts["passed"] + counts["failed"]
     collected = sum(int(total) for _, total in found)
-    return TestCount("vitest", run, counts["failed"], counts["skipped"] + counts["todo"], run == 0, collected)
+    skipped = counts["skipped"] + counts["todo"]
+    return TestCount("vitest", run, counts["failed"], skipped, run == 0, collected, summaries=len(found))
 
 
 def mocha(text: str) -> TestCount | None:
@@ -80,13 +108,15 @@ def mocha(text: str) -> TestCount | None:
     if not passing:
         return None
     run = sum(passing) + sum(failing)
-    return TestCount("mocha", run, sum(failing), sum(pending), run == 0, run + sum(pending))
+    collected = run + sum(pending)
+    return TestCount("mocha", run, sum(failing), sum(pending), run == 0, collected, summaries=len(passing))
 
 
 def node(text: str) -> TestCount | None:
-    counts = Counter[str]()
+    counts, times = Counter[str](), 0
     for name, number in _lines(r"^(?:#|ℹ) (tests|pass|fail|skipped|todo|cancelled) (\d+)$", text):
         counts.update({name: int(number)})
+        times += name == "tests"
     if not {"tests", "pass", "fail"} <= counts.keys():
         return None
     # A file whose process fails by itself is reported as a test. The readable form tells all failures a second time.
@@ -97,7 +127,8 @@ def node(text: str) -> TestCount | None:
     failed = counts["fail"] + counts["cancelled"] - unloaded
     # Code that throws when it is loaded has failed by running: a run of such files alone is not nothing.
     nothing = run == 0 and not unloaded
-    return TestCount("node --test", run, failed, counts["skipped"], nothing, counts["tests"], unloaded)
+    skipped = counts["skipped"]
+    return TestCount("node --test", run, failed, skipped, nothing, counts["tests"], unloaded, summaries=times)
 
 
 def go(text: str) -> TestCount | None:
@@ -110,7 +141,8 @@ def go(text: str) -> TestCount | None:
     run = passed + failed if verbose else None
     unloaded = sum(failure in ("[build failed]", "[setup failed]") for _, _, failure, _ in packages)
     collected = None if run is None else run + skipped
-    return TestCount("go test", run, failed, skipped, not ran or run == 0, collected, unloaded)
+    nothing = not ran or run == 0
+    return TestCount("go test", run, failed, skipped, nothing, collected, unloaded, summaries=len(packages))
 
 
 def cargo(text: str) -> TestCount | None:
@@ -119,7 +151,7 @@ def cargo(text: str) -> TestCount | None:
         return None
     passed, failed, ignored = (sum(int(result[at]) for result in results) for at in range(3))
     run = passed + failed
-    return TestCount("cargo test", run, failed, ignored, run == 0, run + ignored)
+    return TestCount("cargo test", run, failed, ignored, run == 0, run + ignored, summaries=len(results))
 
 
 def surefire(text: str) -> TestCount | None:
@@ -129,7 +161,7 @@ def surefire(text: str) -> TestCount | None:
         return _nothing("maven", text, r"No tests (?:to run|were executed)")
     collected, failures, errors, skipped = (sum(int(result[at]) for result in found) for at in range(4))
     run = collected - skipped
-    return TestCount("maven", run, failures + errors, skipped, run <= 0, collected)
+    return TestCount("maven", run, failures + errors, skipped, run <= 0, collected, summaries=len(found))
 
 
 def gradle(text: str) -> TestCount | None:
@@ -146,24 +178,28 @@ def gradle(text: str) -> TestCount | None:
 def junit(text: str) -> TestCount | None:
     """The console of JUnit 5, or the text runner of JUnit 4."""
     counts = Counter[str]()
-    for number, word in _lines(r"^\[ +(\d+) tests (found|started|successful|failed|skipped) +\]$", text):
+    for number, word in _lines(r"^\[ +(\d+) tests (found|started|aborted|failed|skipped) +\]$", text):
         counts.update({word: int(number)})
     if "started" in counts:
-        run = counts["started"]
-        return TestCount("junit", run, counts["failed"], counts["skipped"], run == 0, counts["found"])
+        # A test is aborted that begins and finds that something it assumes does not hold.
+        run, skipped = counts["started"] - counts["aborted"], counts["skipped"] + counts["aborted"]
+        return TestCount("junit", run, counts["failed"], skipped, run == 0, counts["found"])
     four = _lines(r"^(?:OK \((\d+) tests?\)|Tests run: (\d+), +Failures: (\d+))$", text)
     if not four:
         return None
     run = sum(int(passed or ran) for passed, ran, _ in four)
-    return TestCount("junit", run, sum(int(failed or 0) for _, _, failed in four), 0, run == 0, run)
+    failed = sum(int(failed or 0) for _, _, failed in four)
+    return TestCount("junit", run, failed, 0, run == 0, run, summaries=len(four))
 
 
 def ctest(text: str) -> TestCount | None:
     found = _lines(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)$", text)
     if not found:
         return _nothing("ctest", text, r"^No tests were found!!!$")
-    failed, run = (sum(int(result[at]) for result in found) for at in range(2))
-    return TestCount("ctest", run, failed, 0, run == 0, run)
+    failed, collected = (sum(int(result[at]) for result in found) for at in range(2))
+    skipped = len(_lines(r"^ *\d+/\d+ Test +#\d+: .*\*\*\*Skipped\b", text))  # ctest counts them as passed
+    run = collected - skipped
+    return TestCount("ctest", run, failed, skipped, run <= 0, collected, summaries=len(found))
 
 
 def dotnet(text: str) -> TestCount | None:
@@ -171,7 +207,8 @@ def dotnet(text: str) -> TestCount | None:
     if not found:
         return None
     failed, passed, skipped, total = (sum(int(result[at]) for result in found) for at in range(4))
-    return TestCount("dotnet test", failed + passed, failed, skipped, failed + passed == 0, total)
+    run = failed + passed
+    return TestCount("dotnet test", run, failed, skipped, run == 0, total, summaries=len(found))
 
 
 def tap(text: str) -> TestCount | None:
@@ -182,7 +219,7 @@ def tap(text: str) -> TestCount | None:
     skipped = sum(bool(re.search(r"# *skip", rest, re.I)) for _, rest in results)
     failed = sum(bool(wrong) and not re.search(r"# *todo", rest, re.I) for wrong, rest in results)
     run = len(results) - skipped
-    return TestCount("tap", run, failed, skipped, run == 0, sum(map(int, plans)))
+    return TestCount("tap", run, failed, skipped, run == 0, sum(map(int, plans)), summaries=len(plans))
 
 
 def junit_xml(text: str) -> TestCount | None:
@@ -202,14 +239,21 @@ _THINGS = r"(?:tests?|checks?|examples?|specs?|assertions?|cases?|scenarios?|run
 def plain(text: str) -> TestCount | None:
     """The sentences of runners without a form of their own: `12 checks, 1 failed`, `3 passed, 0 failed`."""
     form = (
-        rf"^\W*(?:(\d+) {_THINGS}, (?:[^\n]{{0,60}}\W)?(\d+) (?:failed|failures?|errors?)\b"
-        rf"|(\d+) (?:{_THINGS} )?passed,? (?:and )?(\d+) (?:{_THINGS} )?failed\b"
-        rf"|(?:[Aa]ll )?(\d+) {_THINGS} (?:passed|succeeded|ok)\b)"
+        rf"^\W*((?:(?P<ran>\d+) {_THINGS}, (?:[^\n]{{0,60}}\W)?\d+ (?:failed|failures?|errors?)\b"
+        rf"|\d+ (?:{_THINGS} )?passed,? (?:and )?\d+ (?:{_THINGS} )?failed\b"
+        rf"|(?:[Aa]ll )?(?P<all>\d+) {_THINGS} (?:passed|succeeded|ok)\b)[^\n]{{0,60}})"
     )
-    if not (found := _lines(form, text)):
+    if not (found := list(re.finditer(form, text, re.MULTILINE))):
         return None
-    run = sum(int(ran or all_ or 0) + int(passed or 0) + int(failed or 0) for ran, _, passed, failed, all_ in found)
-    return TestCount("summary", run, sum(int(one or other or 0) for _, one, _, other, _ in found), 0, run == 0, run)
+    run = failed = skipped = 0
+    for match in found:
+        counts = _words([re.sub(rf" {_THINGS} (?=passed|failed)", " ", match[1])])
+        wrong = sum(counts[word] for word in ("failed", "failure", "failures", "error", "errors"))
+        left = sum(counts[word] for word in ("skipped", "skips", "skip", "pending", "ignored", "todo"))
+        whole = match["ran"] or match["all"]
+        run += int(whole) - left if match["ran"] else int(whole or counts["passed"] + wrong)
+        failed, skipped = failed + wrong, skipped + left
+    return TestCount("summary", run, failed, skipped, run == 0, run + skipped, summaries=len(found))
 
 
 def _lines(pattern: str, text: str) -> list[Any]:

@@ -255,6 +255,21 @@ def test_fewer_tests_than_before_are_no_pass(verifying: Verifying) -> None:
     )
 
 
+def test_a_test_that_could_not_be_set_up_may_not_be_skipped_after(verifying: Verifying) -> None:
+    lines = (
+        "import calc, pytest",
+        "@pytest.fixture",
+        "def ready(): calc.ready() or pytest.skip()",
+        "def test_a(ready): assert calc.half(4) == 2",
+        "def test_b(): assert calc.half(0) == 0",
+    )
+    command = f"printf '%s\\n' {' '.join(map(repr, lines))} > test_skips.py; python3 -m pytest -q test_skips.py"
+    skipped = verifying.changed(command, {"calc.py": f"{SOURCE}\n\ndef ready():\n    return False\n"})
+    assert (skipped.status, skipped.reason) == (VerificationStatus.FAILED, "only 1 test ran, 2 before the change")
+    right = verifying.changed(command, {"calc.py": f"{RIGHT}\n\ndef ready():\n    return True\n"})
+    assert right.status is VerificationStatus.PASSED
+
+
 def more_tests(verifying: Verifying) -> Baseline:
     """The run before the change, had it executed one test more."""
     baseline = verifying.baseline(PYTEST)

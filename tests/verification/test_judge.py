@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.verification.judge import PASSES_ALREADY, fault_of, judge_baseline
 from codeagent.verification.record import CheckRun, TestCount, VerificationStatus
-from codeagent.verification.runners import named_runners, unusable
+from codeagent.verification.runners import added, named_runners, unusable
 
 PYTEST = named_runners("pytest")
 FAILS = CheckRun(1, 10, "", tests=TestCount("pytest", 3, 1, 0))
@@ -82,9 +82,47 @@ def test_a_run_with_the_change_passes_with_its_summary_and_no_fewer_tests() -> N
             "it exited 0, but tests could not be loaded (1 error)",
         ),
         (replace(PASSES, tests=TestCount("pytest", 2, 0, 0)), "only 2 tests ran, 3 before the change"),
+        (replace(PASSES, tests=TestCount("pytest", 3, 0, 2)), "2 tests were skipped, 0 before the change"),
         (CheckRun(None, 10, "", stopped="it ran out of memory"), "it ran out of memory"),
         (replace(FAILS, exit_code=2, unusable="make has no target x"), "make has no target x"),
     ],
 )
 def test_every_other_run_with_the_change_is_no_pass(run: CheckRun, fault: str) -> None:
     assert fault_of(run, "pytest", FAILS) == fault
+
+
+ERRORS = replace(FAILS, tests=TestCount("pytest", 1, 2, 1, errors=2))
+
+
+def test_a_test_that_could_not_be_set_up_before_may_not_be_left_out_after() -> None:
+    def after(run: int, skipped: int) -> str:
+        return fault_of(replace(PASSES, tests=TestCount("pytest", run, 0, skipped)), "pytest", ERRORS)
+
+    assert (after(3, 1), after(4, 0)) == ("", "")
+    assert after(1, 3) == "only 1 test ran, 3 before the change"
+    assert after(3, 2) == "2 tests were skipped, 1 before the change"
+
+
+def test_each_runner_is_compared_with_itself() -> None:
+    def both(*counts: TestCount) -> CheckRun:
+        return replace(PASSES, tests=added(counts))
+
+    unit, node = TestCount("unittest", 1, 0, 0), TestCount("node --test", 2, 1, 0)
+    before = both(unit, node)
+    assert fault_of(both(unit, replace(node, failed=0)), "", before) == ""
+    fewer = both(replace(unit, run=3), replace(node, run=1, failed=0))
+    assert fault_of(fewer, "", before) == "only 1 test ran, 2 before the change"
+    unknown = TestCount("gradle", None)
+    assert fault_of(both(replace(node, run=1, failed=0), unknown), "", both(node, unknown)).startswith("only 1 test")
+
+
+def test_what_a_check_only_comes_to_with_the_change_may_hold_skipped_tests() -> None:
+    stopped = replace(FAILS, tests=TestCount("pytest", 3, 1, 0))
+    both = replace(PASSES, tests=TestCount("pytest", 9, 0, 4, summaries=2))
+    assert fault_of(both, "pytest", stopped) == ""
+    assert (
+        fault_of(
+            replace(PASSES, tests=added([TestCount("pytest", 3, 0, 0), TestCount("jest", 2, 0, 1)])), "", stopped
+        )
+        == ""
+    )

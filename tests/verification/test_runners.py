@@ -69,9 +69,19 @@ SUMMARIES: list[tuple[str, str, TestCount | None]] = [
     (
         "pytest a && pytest b",
         "5 passed in 0.1s\n1 failed, 2 passed in 0.2s\n",
-        TestCount("pytest", 8, 1, 0, False, 8),
+        TestCount("pytest", 8, 1, 0, False, 8, summaries=2),
     ),
-    ("pytest", "== 1 passed, 1 xfailed in 0.1s ==\n", TestCount("pytest", 1, 0, 0, False, 2)),
+    ("pytest", "== 1 passed, 1 xfailed in 0.1s ==\n", TestCount("pytest", 1, 0, 1, False, 2)),
+    (
+        "pytest",
+        "_ ERROR at setup of test_a _\n_ ERROR at setup of test_b _\n== 1 passed, 2 errors in 0.1s ==\n",
+        TestCount("pytest", 1, 2, 0, False, 3, errors=2),
+    ),
+    (
+        "pytest",
+        "_ ERROR at teardown of test_a _\n== 1 passed, 1 error in 0.1s ==\n",
+        TestCount("pytest", 1, 1, 0, False, 1),
+    ),
     ("python -m unittest", "Ran 3 tests in 0.001s\n\nOK (skipped=1)\n", TestCount("unittest", 2, 0, 1, False, 3)),
     (
         "python -m unittest",
@@ -82,7 +92,7 @@ SUMMARIES: list[tuple[str, str, TestCount | None]] = [
     (
         "python -m unittest a; python -m unittest b",
         "Ran 3 tests in 0.1s\n\nOK\nRan 2 tests in 0.1s\n\nFAILED (failures=1)\n",
-        TestCount("unittest", 5, 1, 0, False, 5),
+        TestCount("unittest", 5, 1, 0, False, 5, summaries=2),
     ),
     (
         "python -m unittest",
@@ -127,14 +137,14 @@ SUMMARIES: list[tuple[str, str, TestCount | None]] = [
         "cargo test",
         "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured;\n"
         "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured;\n",
-        TestCount("cargo test", 6, 2, 1, False, 7),
+        TestCount("cargo test", 6, 2, 1, False, 7, summaries=2),
     ),
     (
         "mvn test",
         "[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 1, Time elapsed: 0.1 s <<< FAILURE! - in A\n"
         "[INFO] Tests run: 4, Failures: 1, Errors: 0, Skipped: 1\n"
         "[INFO] Tests run: 3, Failures: 0, Errors: 1, Skipped: 0\n",
-        TestCount("maven", 6, 2, 1, False, 7),
+        TestCount("maven", 6, 2, 1, False, 7, summaries=2),
     ),
     ("./gradlew test", "4 tests completed, 1 failed\nBUILD FAILED in 3s\n", TestCount("gradle", 4, 1, 0, False, 4)),
     ("./gradlew test", "BUILD SUCCESSFUL in 3s\n", TestCount("gradle", None)),
@@ -146,7 +156,26 @@ SUMMARIES: list[tuple[str, str, TestCount | None]] = [
     ),
     ("make test", "Ran 2 tests in 0.1s\n\nOK\n", TestCount("unittest", 2, 0, 0, False, 2)),
     ("make test", "658 checks, 3 failed\nmake: *** [test] Error 1\n", TestCount("summary", 658, 3, 0, False, 658)),
-    ("make test", "7 examples, 0 failures, 1 pending\n", TestCount("summary", 7, 0, 0, False, 7)),
+    ("make test", "7 examples, 0 failures, 1 pending\n", TestCount("summary", 6, 0, 1, False, 7)),
+    (
+        "make test",
+        "5 runs, 9 assertions, 1 failures, 1 errors, 2 skips\n",
+        TestCount("summary", 3, 2, 2, False, 5),
+    ),
+    ("make test", "3 passed, 1 failed, 2 skipped\n", TestCount("summary", 4, 1, 2, False, 6)),
+    (
+        "ctest",
+        "1/2 Test #1: a ....***Skipped   0.00 sec\n2/2 Test #2: b ....   Passed    0.00 sec\n"
+        "100% tests passed, 0 tests failed out of 2\n",
+        TestCount("ctest", 1, 0, 1, False, 2),
+    ),
+    (
+        "java -jar junit-console.jar",
+        "[         4 tests found           ]\n[         1 tests skipped         ]\n"
+        "[         3 tests started         ]\n[         1 tests aborted         ]\n"
+        "[         2 tests successful      ]\n[         0 tests failed          ]\n",
+        TestCount("junit", 2, 0, 2, False, 4),
+    ),
     ("make test", "5 passed, 2 failed\n", TestCount("summary", 7, 2, 0, False, 7)),
     ("make test", "All 12 tests passed\n", TestCount("summary", 12, 0, 0, False, 12)),
     ("make test", "built.\n", None),
@@ -168,9 +197,16 @@ def test_a_summary_is_counted(command: str, output: str, expected: TestCount | N
 def test_two_runners_of_one_command_are_added_up_and_each_must_speak() -> None:
     command = "pytest -q && npx jest"
     both = "2 passed in 0.1s\nTests:       1 passed, 1 total\n"
-    assert counted(command, both) == TestCount("pytest, jest", 3, 0, 0, False, 3)
+    each = (TestCount("pytest", 2, 0, 0, False, 2), TestCount("jest", 1, 0, 0, False, 1))
+    assert counted(command, both) == TestCount("pytest, jest", 3, 0, 0, False, 3, summaries=2, parts=each)
+    assert counted("make test", both) == counted(command, both)
     assert silent(both, named_runners(command)) == ()
     assert silent("2 passed in 0.1s\n", named_runners(command)) == ("jest",)
+
+
+def test_the_protocol_in_which_node_counts_is_not_counted_again() -> None:
+    output = "TAP version 13\nok 1 - a\n1..1\n# tests 1\n# pass 1\n# fail 0\n3 checks passed\n"
+    assert counted("make test", output) == TestCount("node --test", 1, 0, 0, False, 1)
 
 
 @pytest.mark.parametrize("line", ["1 a, " * 3_000_000, "y\n" * 8_000_000, "ok\n\n" * 4_000_000, "=" * 16_000_000])
@@ -375,6 +411,33 @@ def test_the_real_pytest_is_counted(tmp_path: Path) -> None:
 def test_the_real_unittest_is_counted(tmp_path: Path) -> None:
     source = "import unittest\nclass T(unittest.TestCase):\n def test_a(self): pass\n def test_b(self): self.fail()\n"
     assert run(tmp_path, source, "-m", "unittest") == TestCount("unittest", 2, 1, 0, False, 2)
+
+
+CLASSES = """\
+import unittest
+class A(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls): raise unittest.SkipTest("no db")
+    def test_a(self): pass
+class B(unittest.TestCase):
+    def test_b(self): self.assertEqual(half(4), 2)
+    def test_parts(self):
+        for part in range(3):
+            with self.subTest(part=part):
+                self.assertEqual(half(2 * part), part)
+class C(A): pass
+"""
+
+
+@pytest.mark.parametrize("flags", [[], ["-v"]])
+def test_what_unittest_skips_beside_its_tests_is_not_taken_from_those_that_ran(
+    tmp_path: Path, flags: list[str]
+) -> None:
+    argv = ["-m", "unittest", *flags, "test_it"]
+    wrong = run(tmp_path, f"def half(n): return n // 3\n{CLASSES}", *argv)
+    assert wrong is not None and (wrong.run, wrong.skipped, wrong.nothing) == (2, 2, False)
+    right = run(tmp_path, f"def half(n): return n // 2\n{CLASSES}", *argv)
+    assert right == TestCount("unittest", 2, 0, 2, False, 2)
 
 
 def test_code_under_test_that_exits_0_leaves_no_summary(tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ def fault_of(run: CheckRun, expected: str, before: CheckRun | None) -> str:
 
 def _left_out(now: TestCount, was: TestCount) -> str:
     """What ran before, or could not be set up, and was left out after; empty when there is no sign of it."""
-    if now.run is not None and was.run is not None and now.run < was.run + was.errors:
-        return f"only {_tests(now.run)} ran, {was.run + was.errors} before the change"
+    if now.run is not None and was.begun is not None and now.run < was.begun:
+        return f"only {_tests(now.run)} ran, {was.begun} before the change"
     # A further summary is that of a part which the run before did not come to, and may well hold skipped tests.
     comparable = now.skipped is not None and was.skipped is not None and now.summaries <= was.summaries
     if comparable and (now.skipped or 0) > (was.skipped or 0):

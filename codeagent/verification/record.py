@@ -46,6 +46,11 @@ class TestCount:
     parts: tuple[TestCount, ...] = ()
     """The count of each runner, where several were at work."""
 
+    @property
+    def begun(self) -> int | None:
+        """How many tests ran or could not be set up."""
+        return None if self.run is None else self.run + self.errors
+
     def of_each(self) -> dict[str, TestCount]:
         """The counts by runner."""
         return {part.runner: part for part in self.parts or (self,)}
@@ -96,7 +101,7 @@ class Side:
         return {
             "exit_code": told.exit_code,
             "duration_ms": told.duration_ms,
-            "tests": counted.run if counted else None,
+            "tests": counted.begun if counted else None,
             "output_tail": told.output_tail,
             "runs": len(self.runs),
             "passed_runs": self.passed,
@@ -110,7 +115,7 @@ class Side:
                 {
                     "exit_code": run.exit_code,
                     "duration_ms": run.duration_ms,
-                    "tests": run.tests.run if run.tests else None,
+                    "tests": run.tests.begun if run.tests else None,
                     "fault": fault,
                 }
                 for run, fault in zip(self.runs, self.faults, strict=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from codeagent.verification.judge import PASSES_ALREADY, fault_of, judge_baseline
-from codeagent.verification.record import CheckRun, TestCount, VerificationStatus
+from codeagent.verification.record import CheckRun, Side, TestCount, VerificationStatus
 from codeagent.verification.runners import added, named_runners, unusable
 
 PYTEST = named_runners("pytest")
@@ -101,6 +101,11 @@ def test_a_test_that_could_not_be_set_up_before_may_not_be_left_out_after() -> N
     assert (after(3, 1), after(4, 0)) == ("", "")
     assert after(1, 3) == "only 1 test ran, 3 before the change"
     assert after(3, 2) == "2 tests were skipped, 1 before the change"
+
+
+def test_a_test_that_could_not_be_set_up_is_among_those_told_as_failed() -> None:
+    told = Side((ERRORS,), ("it exited 1",)).published()
+    assert (told["tests"], told["failed_tests"], told["each"][0]["tests"]) == (3, 2, 3)
 
 
 def test_each_runner_is_compared_with_itself() -> None:

@@ -9,11 +9,8 @@ from codeagent.ui.inert import inert
 from codeagent.ui.literal import answer_parser, bold_at
 
 # An escaped character, a run of backticks, what HTML, links, images and entities begin with, and what others take
-# for emphasis: asterisks and lines beside a word (an underscore within one is harmless), and tildes.
-_PIECE = re.compile(
-    r"\\.|`+|<|\[|&(?=#?\w+;)|~|\*+(?=\S)|(?<=[^\s*])\*+|(?<![A-Za-z0-9_])_+(?=\S)|(?<=[^\s_])_+(?![A-Za-z0-9_])",
-    re.DOTALL,
-)
+# for emphasis.
+_PIECE = re.compile(r"\\.|`+|<|\[|&(?=#?\w+;)|~|\*+|_+", re.DOTALL)
 
 
 def inert_markdown(text: str) -> str:
@@ -57,7 +54,15 @@ def _escaped(text: str) -> str:
             # HTML at the beginning of a line would end the paragraph, and with it the code.
             code = re.sub(r"(\n[ \t>]*)<", r"\1&lt;", text[end : end + closing.end()])
             found, end = found + code, end + closing.end()
-        elif found[0] in "[&~_*" and match.start() not in bold:
+        elif found[0] in "[&~" or (found[0] in "_*" and match.start() not in bold and not _harmless(match)):
             found = "".join(f"\\{one}" for one in found)
         pieces.append("&lt;" if found == "<" else found)
     return "".join([*pieces, text[end:]])
+
+
+def _harmless(run: re.Match[str]) -> bool:
+    """Whether asterisks or underscores are no emphasis anywhere: alone, beginning a list, or `_` within a word."""
+    before, after = run.string[: run.start()], run.string[run.end() : run.end() + 1]
+    if not after.strip():
+        return not before[-1:].strip() or not before.rpartition("\n")[2].strip(" \t>")
+    return run.group()[0] == "_" and before[-1:].isalnum() and after.isalnum()

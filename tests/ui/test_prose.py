@@ -47,6 +47,7 @@ def kinds(text: str) -> set[str]:
         ),
         ("plain *words*, 1 < 2", r"plain \*words\*, 1 &lt; 2"),
         ("a/__init__.py:2 a*b*c src/**/*.py snake_case", r"a/\_\_init\_\_.py:2 a\*b\*c src/\*\*/\*.py snake_case"),
+        (r"\__`__ >* a", r"\_\_`\_\_ >\* a"),
         ("* **Cause**: `__x__` ~~y~~ &lt;\n\n***", "* **Cause**: `__x__` \\~\\~y\\~\\~ \\&lt;\n\n***"),
         ("| a |\n|---|\n| __b__ **c** |", "| a |\n|---|\n| \\_\\_b\\_\\_ **c** |"),
     ],

@@ -18,6 +18,8 @@ from codeagent.evidence.lines import differing, lines_of, sha256
 MIN_QUOTE = 6
 """Characters of a quoted text from which on it may say where a line has gone."""
 
+_NAME = re.compile(r"[\w.:$@#/<>-]*(?:\([^()]*\))?")
+
 Read = Callable[[str], bytes | None]
 """A file's content; None when there is none. ToolError for one that is there and cannot be had."""
 
@@ -110,9 +112,10 @@ class Checker:
         moved = self._moved(path, mention, version, there)
         if moved is not None:
             return moved
-        if not there:
-            return self._gone(path, start, end)
-        return self._there(path, start, end, version)
+        found = self._there(path, start, end, version) if there else self._gone(path, start, end)
+        if found.state == "read" and not self._is_anywhere(mention.quote, path, version):
+            return _citation(path, start, end, "unread", {})  # never returned with this text
+        return found
 
     def _there(self, path: str, start: int, end: int, version: Version) -> Citation:
         baseline = self._version(path, host=True) if self._host is not None else version
@@ -150,6 +153,8 @@ class Checker:
         return _citation(path, start, end, "unread", {})
 
     def _without_content(self, path: str, start: int, end: int) -> Citation:
+        if path in self._closed and path in self._changed:
+            return _citation(path, start, end, "own_change", self._ledger.ever(path))
         if path in self._closed:
             # Too large to be fetched, perhaps; what was shown of it is all that is known.
             ever = self._ledger.ever(path)
@@ -182,6 +187,16 @@ class Checker:
         if len(places) != 1:
             return None
         return _citation(path, places[0], places[0], "moved", shown)
+
+    def _is_anywhere(self, quote: str, path: str, version: Version) -> bool:
+        """Whether a quote is of some content of the file; what may be a name, a call or a place always is."""
+        parts = [part for part in map(_compact, re.split(r"…|\.\.\.", quote)) if part]
+        if len("".join(parts).replace(" ", "")) < MIN_QUOTE or _NAME.fullmatch(quote.strip("`")) or mentions(quote):
+            return True
+        baseline = self._version(path, host=True) if self._host is not None else None
+        contents = [version.lines, baseline.lines if baseline is not None else []]
+        contents += [[shown[number].text for number in sorted(shown)] for shown in self._ledger.versions(path)]
+        return any(all(part in text for part in parts) for text in (_compact(" ".join(one)) for one in contents))
 
 
 def _compact(text: str) -> str:

@@ -57,7 +57,7 @@ NEXT: Mapping[Outcome, str] = {
 CITATION: Mapping[str, str] = {
     "read": "read",
     "moved": "the quoted text stands at another line; corrected",
-    "unread": "the file exists, but no tool returned these lines",
+    "unread": "the file exists, but no tool returned these lines as cited",
     "own_change": "the agent wrote these lines itself",
     "missing": "there is no such file or line",
     "stale": "the file has changed since it was read",

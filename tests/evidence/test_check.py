@@ -116,6 +116,50 @@ def test_a_quoted_text_that_stands_elsewhere_is_moved_there(session: Session) ->
     assert session.state("`src/a.py:99`: `def second(x):`") == "moved"
 
 
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ("`src/a.py:4`: `def first(x, surely):` is right.", "unread"),
+        ("src/a.py:5-6: `if x is None: return 0`", "unread"),
+        ("src/a.py:5-6: `if x is None: return None`", "read"),
+        ("src/a.py:13: `return os.path.join(…)`", "read"),
+        ("src/a.py:13: `return os.path.join(...`", "read"),
+        ('src/a.py:13 `return … "second")`', "read"),
+        ("src/a.py:5 — `ValueError` is never raised", "read"),
+        ("`src/a.py:4` `first()` returns it, and `src/a.py:4` (`pkg.first(None)`) too", "read"),
+        ("src/a.py:4 `other name.py:2`", "read"),
+        ("src/a.py:5 should be `if not x:`", "read"),
+    ],
+)
+def test_lines_that_are_quoted_with_a_text_found_nowhere_were_not_read(
+    session: Session, answer: str, state: str
+) -> None:
+    session.read("src/a.py")
+    assert session.states(answer)[0][3] == state
+
+
+def test_a_quote_of_what_the_agent_has_replaced_since_is_one(session: Session, tmp_path: Path) -> None:
+    session.read("src/a.py")
+    copy = copied(session, tmp_path)
+    write(copy, "src/a.py", CODE.replace("    return x\n", "    return x.strip()\n"))
+    session.folders.changed = ("src/a.py",)
+    assert session.state("src/a.py:4: `def first(x):`") == "read"
+    assert session.state("src/a.py:4: `def first(x, y):`") == "unread"
+    assert session.state("src/a.py:6: `return x # None`") == "unread"
+
+
+def test_a_file_too_large_to_be_compared_that_the_agent_has_changed_is_its_own(
+    session: Session, tmp_path: Path
+) -> None:
+    copy = copied(session, tmp_path)
+    write(copy, "big.txt", "made up\n")
+    session.read("big.txt")
+    session.folders.errors = {"big.txt": ErrorKind.TOO_LARGE}
+    assert session.state("big.txt:1") == "read"
+    session.folders.changed = ("big.txt",)
+    assert [session.state(f"big.txt:{line}") for line in (1, 2)] == ["own_change", "own_change"]
+
+
 def test_an_edit_on_the_host_makes_what_was_read_stale(session: Session) -> None:
     call = session.read("src/a.py")
     grepped = session.run("grep -n os src/a.py")

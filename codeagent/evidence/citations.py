@@ -62,10 +62,12 @@ _DIGITS = r"[0-9]{1,7}"
 _RANGE = rf"{_DIGITS}(?:\s?[-–—~]\s?L?{_DIGITS})?"
 _NAME = r"[^\s`'\"<>|*?:;,，。；：、！？（）【】「」『』《》“”‘’(){}\[\]=#&^%!]"
 _PATH = rf"(?:[A-Za-z]:[\\/])?(?:{_NAME}|[\[({{](?={_NAME}*[\])}}][\w/.-])|(?<=\w)[\])}}](?=[\w/.-])){{1,250}}"
+_L = rf"L(?={_DIGITS}(?!\d|[./_]*[A-Za-z/]|-(?!L\d)[A-Za-z]))"  # not the name of a file, L0.py
 _PLACE = re.compile(
     rf"(?<![A-Za-z0-9_./\\-])(?P<path>{_PATH})"
     rf"(?:[`*_\"'”’)\]]{{0,3}}\s?(?:[:：]\s?L?(?P<colon>{_RANGE})|[#]L?(?P<hash>{_RANGE})"
-    rf"|\s?[(（,，]?\s?(?:at\s|on\s|in\s|near\s)?(?:lines?|Zeilen?|lignes?|l[íi]neas?|L(?=\d))\s?(?P<word>{_RANGE})"
+    rf"|\s?[(（,，]?\s?(?:at\s|on\s|in\s|near\s)?(?:lines?|Zeilen?|lignes?|l[íi]neas?|{_L})"
+    rf"\s?(?P<word>{_RANGE})"
     rf"|\s?[(（,，的]?\s?第\s?(?P<chinese>{_RANGE})\s?(?:行|至|到))"
     r")(?P<column>:[0-9]+(?![0-9]))?(?![0-9A-Za-z_%]|[.:][0-9])"
 )

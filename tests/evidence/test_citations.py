@@ -6,7 +6,7 @@ import string
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codeagent.evidence.citations import looks_like_file, mentions
@@ -125,6 +125,10 @@ FORMS = st.sampled_from(
     st.sampled_from(["", "see ", "原因在 ", "- "]),
     st.sampled_from(["", " which", "，因为", "\n"]),
 )
+@example("L0.py", (1, 1), "{p}:{a}-{b}", "see ", "")
+@example("L0/a.py", (1, 1), "{p}:{a}-{b}", "see ", "")
+@example("L0-a.py", (1, 1), "{p}:{a}-{b}", "see ", "")
+@example("a.py", (1, 2), "{p} L{a}-L{b}", "see ", "")
 def test_a_place_is_found_in_every_form(
     path: str, lines: tuple[int, int], form: str, before: str, after: str
 ) -> None:

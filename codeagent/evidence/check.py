@@ -38,7 +38,8 @@ class Version:
 
 class Checker:
     """`current` reads the tree that the tools see; `host` the real repository, where that is another one, and
-    `changed` are the paths that the agent has changed then. `real` gives the path of the file behind links."""
+    `changed` are the paths that the agent has changed then. `real` gives the path of the file behind links.
+    `touched` tells of a file that is not among `changed`, as git ignores it, whether the agent has written it."""
 
     def __init__(
         self,
@@ -47,10 +48,12 @@ class Checker:
         host: Read | None = None,
         changed: Collection[str] = (),
         real: Callable[[str], str] = str,
+        touched: Callable[[str], bool] = lambda _path: False,
     ) -> None:
         self._ledger = ledger
         self._real = real
         self._changed = changed
+        self._touched = touched
         self._current = current
         self._host = host
         self._versions: dict[tuple[bool, str], Version | None] = {}
@@ -119,12 +122,12 @@ class Checker:
 
     def _there(self, path: str, start: int, end: int, version: Version) -> Citation:
         baseline = self._version(path, host=True) if self._host is not None else version
-        if path in self._changed and (baseline is None or baseline.sha256 != version.sha256):
+        differs = baseline is None or baseline.sha256 != version.sha256
+        if differs and (path in self._changed or self._touched(path)):
             return self._in_copy(path, start, end, version, baseline)
         shown = self._ledger.at(path, version.sha256)
         if _covers(shown, start, end):
-            fresh = baseline is not None and baseline.sha256 == version.sha256
-            return _citation(path, start, end, "read" if fresh else "stale", shown)
+            return _citation(path, start, end, "stale" if differs else "read", shown)
         ever = self._ledger.ever(path)
         if _covers(ever, start, end):
             return _citation(path, start, end, "stale", ever)

@@ -215,7 +215,9 @@ class Evidence:
             changed = self._view.diff().paths
         except ToolError:
             changed = ()
-        return Checker(self._ledger, self._current, self._on_host, changed, self._host.real)
+        return Checker(
+            self._ledger, self._current, self._on_host, changed, self._host.real, self._freshness.kept_in_copy
+        )
 
     def _current(self, path: str) -> bytes | None:
         try:

@@ -101,6 +101,14 @@ class Freshness:
                 found.append(change)
         return found
 
+    def kept_in_copy(self, path: str) -> bool:
+        """Whether the private copy keeps its own version of a file against the host's; of files that its diff leaves
+        out, it does so for those which the agent has written."""
+        try:
+            return self._sync is not None and self._sync(path) == "kept"
+        except ToolError:
+            return False
+
     def _due(self) -> Iterable[str]:
         paths = list(self._seen)
         if len(paths) <= CHECKED_AT_ONCE:
@@ -131,7 +139,7 @@ class Freshness:
         if same_content(before.sha256, now):
             return None
         copy = self._copied(path, has_copy)
-        if copy == "unchanged" and not before.certain:
+        if copy in ("unchanged", "kept") and not before.certain:
             return None  # the agent's own change
         return Change(path, _differing(before.lines, lines), False, copy)
 

@@ -151,3 +151,21 @@ def test_a_host_edit_goes_into_the_private_copy_and_the_agents_own_writes_are_no
         f"{PERIOD}:22": ("read", ["five", "eight"]),
         f"{ORDERS}:1": ("read", ["seven"]),
     }
+
+
+def test_what_the_agent_wrote_is_its_own_also_where_no_diff_shows_it(program: Program, repo: Path) -> None:
+    (repo / ".gitignore").write_text("build/\n")
+    (repo / "build").mkdir()
+    (repo / "build/log.txt").write_text("a line of the host\n")
+    script = (
+        "echo made up > build/log.txt; echo made up > build/new.txt; "
+        "{ echo made up; head -c 18000000 /dev/zero | tr '\\0' y | fold -w 99; } > big.txt"
+    )
+    places = ["build/log.txt", "build/new.txt", "big.txt"]
+    reads = [read(path, path, 1, 1) for path in places]
+    answer = text(" and ".join(f"{path}:1" for path in places))
+    ran = run(
+        program, repo, [reply(command(script, "write", True)), reply(*reads), reply(answer)], "--approve", "contained"
+    )
+    assert states(ran) == {f"{path}:1": ("own_change", [path]) for path in places}
+    assert notes(ran) == []

@@ -214,6 +214,29 @@ def test_lines_that_the_agent_wrote_are_its_own(session: Session, tmp_path: Path
     ]
 
 
+def test_lines_that_the_agent_wrote_into_ignored_files_are_its_own(tmp_path: Path) -> None:
+    """The diff leaves such files out; the private copy knows that it does not take a host edit of them over."""
+    write(tmp_path, "build/log.txt", "one\ntwo\n")
+    write(tmp_path, "build/edited.txt", "one\n")
+    touched = ("build/log.txt", "build/new.txt")
+    with Session(tmp_path, watch=False, sync=lambda path: "kept" if path in touched else "taken") as session:
+        copy = tmp_path / "copy"
+        write(copy, "build/log.txt", "one\nmade up\n")
+        write(copy, "build/new.txt", "made up\n")
+        write(copy, "build/edited.txt", "before the edit\n")
+        session.folders.copy = copy
+        calls = [session.read(f"build/{name}.txt") for name in ("log", "new", "edited")]
+        (note,) = session.evidence.notes()
+        assert "build/edited.txt" in note
+        assert "build/log.txt" not in note  # the agent's own change is no news
+        assert session.states("build/log.txt:1 build/log.txt:2 build/new.txt:1 build/edited.txt:1") == [
+            ("build/log.txt", 1, 1, "read", (calls[0],)),
+            ("build/log.txt", 2, 2, "own_change", (calls[0],)),
+            ("build/new.txt", 1, 1, "own_change", (calls[1],)),
+            ("build/edited.txt", 1, 1, "stale", (calls[2],)),
+        ]
+
+
 def test_a_file_that_the_agent_deleted_can_still_be_cited_as_it_was(session: Session, tmp_path: Path) -> None:
     session.read("src/a.py", 1, 4)
     (copied(session, tmp_path) / "src/a.py").unlink()

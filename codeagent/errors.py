@@ -8,7 +8,7 @@ CodeagentError              one sentence on what is wrong, one on what to do, an
 └── StorageError        2   the state directory cannot be written, the disk is full
 
 ToolError                   a sentence for the model; becomes a tool output, never ends the turn
-Interrupted                 SIGINT or SIGTERM; a BaseException, so that no `except Exception` eats it
+Interrupted                 SIGINT, SIGTERM or SIGHUP; a BaseException, so that no `except Exception` eats it
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SandboxError(CodeagentError):
 
 
 class Interrupted(BaseException):
-    """The user (SIGINT) or the system (SIGTERM) asked the program to stop."""
+    """The user (SIGINT), the system (SIGTERM) or a closed terminal (SIGHUP) asked the program to stop."""
 
     exit_code = 130
 

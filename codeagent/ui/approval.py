@@ -6,6 +6,7 @@ stood there whole counts, and only an exact answer does.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
@@ -53,7 +54,7 @@ class Prompt:
         self._guard = guard_seconds
 
     def __call__(self, question: Question) -> Answer:
-        """The person's answer. Raises Interrupted on Ctrl-C; the end of input denies."""
+        """The person's answer. Raises Interrupted on Ctrl-C and when the terminal goes; the end of input denies."""
         with _line_mode(self._in):
             try:
                 return self._too_small() or self._show(question) or self._choose(question)
@@ -203,9 +204,11 @@ class Prompt:
             select.select([self._in], [], [])
             try:
                 piece = os.read(self._in, _LONGEST_LINE)
-            except OSError:  # the terminal has gone
+            except OSError:
                 piece = b""
             if not piece:
+                if _hung_up(self._in):  # nobody has answered anything; the signal for it may yet be on its way
+                    raise Interrupted
                 return None
             # More than any answer can hold is kept as wrong, never cut down to a right one.
             line = (line + piece)[-2 * _LONGEST_LINE :]
@@ -296,6 +299,15 @@ def _filled(parts: list[str], width: int) -> Iterator[str]:
             part = part[len(head) :].lstrip(" ")
         row = part
     yield row
+
+
+def _hung_up(descriptor: int) -> bool:
+    """Whether the terminal has gone, as when its window was closed."""
+    try:
+        termios.tcgetattr(descriptor)
+    except termios.error as error:
+        return bool(error.args[0] == errno.EIO)
+    return False
 
 
 @contextmanager

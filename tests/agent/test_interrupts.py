@@ -17,7 +17,7 @@ from codeagent.agent.interrupts import DeadlinePassed, Interrupts
 from codeagent.errors import Interrupted
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_waiting_raises_at_once(number: signal.Signals) -> None:
     with Interrupts() as interrupts, pytest.raises(Interrupted), interrupts.waiting():
         os.kill(os.getpid(), number)
@@ -79,6 +79,16 @@ def test_the_handlers_that_stood_before_stand_again() -> None:
     with Interrupts():
         pass
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_hang_up_that_was_ignored_from_the_start_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupts() as interrupts, interrupts.waiting():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert (interrupts.pending, signal.getsignal(signal.SIGHUP)) == (False, signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_two_signals_at_once_are_heard_although_another_thread_takes_them() -> None:

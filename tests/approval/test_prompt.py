@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +17,9 @@ from typing import Any
 import pexpect
 import pyte
 import pytest
+
+from codeagent.errors import Interrupted
+from codeagent.ui.approval import Prompt
 
 pytestmark = pytest.mark.slow
 
@@ -346,3 +352,15 @@ def test_piped_input_never_approves(tmp_path: Path) -> None:
         ("approval_decided", "deny", "no_terminal")
     ]
     assert "--approve contained would allow it" in events[0]["reason"]
+
+
+def test_a_terminal_that_goes_away_answers_nothing() -> None:
+    master, terminal = os.openpty()
+    with os.fdopen(terminal, "r+b", buffering=0) as device:
+        stdin = io.TextIOWrapper(device, encoding="utf-8")
+        prompt = Prompt(stdin=stdin, stderr=io.StringIO(), guard_seconds=0)
+        closed = threading.Timer(0.2, os.close, [master])
+        closed.start()
+        with pytest.raises(Interrupted):
+            prompt.confirm("Really?")
+        closed.join()

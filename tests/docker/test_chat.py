@@ -182,9 +182,12 @@ def test_commands_are_told_from_messages(repo: Path, engine_host: str) -> None:
         assert server.requests[0].user_texts[-1] == "/etc/passwd is what?"
 
 
-@pytest.mark.parametrize("busy", [False, True])
-def test_sigterm_ends_the_program_and_leaves_nothing_behind(
-    repo: Path, engine: Engine, engine_host: str, busy: bool
+@pytest.mark.parametrize(
+    ("number", "busy"),
+    [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGHUP, False), (signal.SIGHUP, True)],
+)
+def test_a_signal_ends_the_program_and_leaves_nothing_behind(
+    repo: Path, engine: Engine, engine_host: str, number: signal.Signals, busy: bool
 ) -> None:
     with ModelServer([hang()] if busy else [reply(text("x"))]) as server, chatting(server, repo, engine_host) as chat:
         if busy:
@@ -192,7 +195,7 @@ def test_sigterm_ends_the_program_and_leaves_nothing_behind(
             chat.child.expect("waiting for the model")
         else:
             chat.say("first")
-        chat.child.kill(signal.SIGTERM)
+        chat.child.kill(number)
         assert chat.leave() == 130
         [session] = [folder.name for folder in chat.home.glob("sessions/*")]
     label = f"{SESSION_LABEL}={session}"

@@ -10,9 +10,12 @@ import argparse
 import errno
 import gc
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import TextIO
 
 from codeagent import __version__
 from codeagent.cli.parser import Parser
@@ -131,6 +134,7 @@ def main() -> None:
     # Start-up makes many objects and frees few: collecting every 700 of them costs a tenth of loading the SDK.
     gc.set_threshold(100_000, 50, 50)
     _open_closed_streams()
+    sys.stderr = _Asides.instead_of(sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -147,6 +151,29 @@ def main() -> None:
             report(unforeseen(error))
             code = CodeagentError.exit_code
     sys.exit(code)
+
+
+class _Asides(io.TextIOWrapper):
+    """stderr. What cannot be said on it, on a full disk or a terminal that has gone, changes nothing: not what is
+    done, and not the exit code, which Python makes 120 when it fails to flush at exit."""
+
+    @classmethod
+    def instead_of(cls, stream: TextIO) -> TextIO:
+        if not isinstance(stream, io.TextIOWrapper):
+            return stream
+        encoding, below = stream.encoding, stream.detach()
+        if isinstance(below, io.RawIOBase):  # PYTHONUNBUFFERED: what a signal cut off would be lost
+            below = io.BufferedWriter(below)
+        return cls(below, encoding, line_buffering=True)
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            super().flush()
 
 
 def _open_closed_streams() -> None:

@@ -38,6 +38,17 @@ def test_a_full_disk_takes_only_the_display_of_a_session(tmp_path: Path) -> None
     assert ran.returncode == 4
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("command", "code"), [("policy check ls", 0), ("ask", 2), ("sessions show nothing", 2), ("sessions delete", 2)]
+)
+def test_a_stderr_that_takes_nothing_changes_no_exit_code(
+    command: str, code: int, unbuffered: str, tmp_path: Path
+) -> None:
+    ran = shell(f"PYTHONUNBUFFERED={unbuffered} $codeagent {command} 2>/dev/full", tmp_path)
+    assert ran.returncode == code
+
+
 def test_a_reader_that_has_gone_is_left_in_peace(tmp_path: Path) -> None:
     ran = shell("( sleep 0.3; $codeagent policy check ls; echo $? >&2 ) | true", tmp_path)
     assert ran.stderr == "141\n"

@@ -30,7 +30,8 @@ def guarded(patches: Sequence[FilePatch], command: str, untouched: Untouched) ->
     """The paths of a diff that may not decide, sorted. `command` is the verification command."""
     reach = reached(command, untouched.read, untouched.tree)
     created = _created(patches)
-    shadows = shadowing(created, untouched.kind_of, untouched.installed, reach.roots)
+    checks = (path for path in untouched.tree.files if reach.names(path) or _named_as_guarded(path))
+    shadows = shadowing(created, untouched.kind_of, untouched.installed, reach.roots, checks)
     tree = _without_links_to_the_program(untouched.tree)
     return sorted(
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from posixpath import basename
 from threading import Event as Flag
@@ -29,7 +29,8 @@ _RUBY = frozenset("minitest rspec rake bundler set json".split())
 _HEADERS = frozenset(
     "assert.h ctype.h errno.h float.h inttypes.h limits.h locale.h math.h setjmp.h signal.h stdarg.h stdbool.h "
     "stddef.h stdint.h stdio.h stdlib.h string.h strings.h time.h unistd.h cassert cstdio cstdlib cstring check.h "
-    "cmocka.h cunit.h unity.h gtest.h gmock.h catch.hpp catch_all.hpp doctest.h munit.h criterion.h utest.h".split()
+    "features.h cdefs.h cmocka.h cunit.h unity.h gtest.h gmock.h catch.hpp catch_all.hpp doctest.h munit.h "
+    "criterion.h utest.h".split()
 )
 _JVM_CLASSES = re.compile(
     r"(?:^|/)(?:org/(?:junit|assertj|hamcrest|mockito|testng|opentest4j|spockframework|apiguardian)|junit/framework"
@@ -49,17 +50,26 @@ _ASK = (
 
 
 def shadowing(
-    created: Mapping[str, bool], kind_of: KindOf, installed: Installed, roots: Collection[str] = ()
+    created: Mapping[str, bool],
+    kind_of: KindOf,
+    installed: Installed,
+    roots: Collection[str] = (),
+    checks: Iterable[str] = (),
 ) -> set[str]:
     """Those of some new paths that stand in the place of a module, a class or a header from elsewhere.
 
     `created` tells of each path whether it is a link, which may lead to a whole package. `roots` are folders in which
-    modules are looked for, apart from the top and the folders below it that are no packages.
+    modules are looked for, apart from the top and the folders below it that are no packages. `checks` are files of
+    the untouched tree that decide the check; their modules are not to be replaced either.
     """
     found = {path for path in created if _other(path)}
     modules = {path: _modules(path, is_link, kind_of, roots) for path, is_link in created.items()}
     names = {name for several in modules.values() for name in several}
     known = {name for name in names if name in _RUNNER_MODULES or name in sys.stdlib_module_names}
+    for path in checks if names else ():
+        # The tree is asked about folders only where a name is the same.
+        if names & {part.partition(".")[0] for part in path.split("/")}:
+            known |= names & _modules(path, False, kind_of, roots)
     if asked := names - known:
         known |= set(installed(asked))
     return found | {path for path, several in modules.items() if several & known}

@@ -184,3 +184,14 @@ def test_a_link_to_the_program_makes_no_test_of_it_and_circles_end() -> None:
     links = {"tests/lib": "src/lib", "node_modules/calc": "packages/calc", "a": "b", "b": "a", "x/up": "x"}
     program = [changed("src/lib/calc.py"), changed("packages/calc/index.js"), changed("x/calc.py"), changed("b/c.py")]
     assert guarded(program, "pytest -q", Untouched(kind_of, tree=Tree(links=links))) == []
+
+
+def test_a_new_module_is_guarded_that_is_found_before_a_helper_of_the_tests() -> None:
+    tree = Tree(frozenset({"tests/support.py", "tests/test_calc.py", "src/calc.py", "src/rates.py"}))
+    patches = [created("src/support.py"), created("src/calc_rates.py")]
+
+    def kinds(folder: str) -> FolderKind:
+        return "plain" if folder in ("src", "tests") else "missing"
+
+    command = "PYTHONPATH=src:tests python3 -m unittest tests.test_calc"
+    assert guarded(patches, command, Untouched(kinds, tree=tree)) == ["src/support.py"]

@@ -24,7 +24,7 @@ def shadows(path: str, link: bool = False) -> bool:
     [
         *("pytest.py", "unittest/__init__.py", "unittest/case.py", "src/json.py", "tools/attr/__init__.py"),
         *("requests.py", "requests/__init__.py", "requests/models.py", "src/yaml.py", "yaml.cpython-311.so"),
-        *("email/__init__.py", "include/assert.h", "include/gtest/gtest.h", "lib/minitest.rb"),
+        *("email/__init__.py", "include/assert.h", "include/features.h", "include/gtest/gtest.h", "lib/minitest.rb"),
         "src/main/java/org/junit/jupiter/api/Assertions.java",
     ],
 )
@@ -70,3 +70,15 @@ def test_the_image_is_asked_only_about_names_that_are_not_known() -> None:
         raise AssertionError(names)
 
     assert shadowing({"pytest.py": False, "docs/a.md": False}, lambda _: "missing", refuse) == {"pytest.py"}
+
+
+def test_a_helper_of_the_tests_is_shadowed_by_a_new_module_of_its_name() -> None:
+    created = {"src/support.py": False, "src/rates.py": False, "app/support.py": False, "support.md": False}
+    kinds: dict[str, FolderKind] = {**KINDS, "tests": "plain"}
+
+    def found(checks: list[str], roots: set[str]) -> set[str]:
+        return shadowing(created, lambda folder: kinds.get(folder, "missing"), installed, roots, checks)
+
+    assert found(["tests/support.py", "tests/test_a.py"], {"src", "tests"}) == {"src/support.py"}
+    assert found(["tests/support.py"], set()) == {"src/support.py"}
+    assert found(["app/support.py", "tests/data/support.py.txt"], set()) == set()

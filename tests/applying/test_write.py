@@ -190,9 +190,9 @@ def missing(repo: Path) -> int:
 @pytest.mark.slow
 def test_killed_at_any_step_of_writing_or_putting_back_one_file_at_most_is_missing(tmp_path: Path) -> None:
     met = set()
-    for _, repo in outcomes(tmp_path, killed, every=7, old=MANY, patch=patch_between(MANY, MANY_NEW)):
+    for _, repo in outcomes(tmp_path, killed, every=13, old=MANY, patch=patch_between(MANY, MANY_NEW)):
         met.add(missing(repo))
-        for again in range(1, 60, 13):
+        for again in range(1, 60, 19):
 
             def child(repo: Path = repo, again: int = again) -> int:
                 with record_of(repo) as record, opened_root(repo) as root:

@@ -175,7 +175,8 @@ class Verified:
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
     """`limits` is what the model did not get to see (`{kind, call_id, subject}`); `unsupported` are sentences of the
-    answer that claim passing tests which no recorded run shows.
+    answer that claim passing tests which no recorded run shows; `misquoted` are places (`path:line`) that it cites
+    with a text that was never in that file.
     """
 
     type: ClassVar[str] = "turn_ended"
@@ -189,6 +190,7 @@ class TurnEnded:
     exit_code: int
     limits: list[Mapping[str, Any]] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
+    misquoted: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

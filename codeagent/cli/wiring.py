@@ -268,6 +268,7 @@ class Workbench:
                 limits=[asdict(limit) for limit in evidence.limits(citations)] if evidence else [],
                 # A verification that passed is the recorded run that a claim needs.
                 unsupported=evidence.unsupported(text) if evidence and verified["status"] != "passed" else [],
+                misquoted=evidence.misquoted if evidence else [],
             )
         )
         # An answer that did not reach whoever asked, because stdout is on a full disk, is not delivered.

@@ -58,6 +58,8 @@ class Checker:
         self._host = host
         self._versions: dict[tuple[bool, str], Version | None] = {}
         self._closed: set[str] = set()
+        self.misquoted: list[str] = []
+        """Places that were read, but cited with a text that no content of the file ever held."""
 
     def check(self, answer: str) -> list[Citation]:
         """The citations of an answer, in its order, each place once."""
@@ -117,7 +119,7 @@ class Checker:
             return moved
         found = self._there(path, start, end, version) if there else self._gone(path, start, end)
         if found.state == "read" and not self._is_anywhere(mention.quote, path, version):
-            return _citation(path, start, end, "unread", {})  # never returned with this text
+            self.misquoted.append(f"{path}:{start}" if start == end else f"{path}:{start}-{end}")
         return found
 
     def _there(self, path: str, start: int, end: int, version: Version) -> Citation:

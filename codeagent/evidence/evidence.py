@@ -112,6 +112,8 @@ class Evidence:
         self._runs: list[Run] = []
         self._commands: dict[str, str] = {}
         self._folders: set[str] = set()
+        self.misquoted: list[str] = []
+        """Places of the answer that was checked last, quoted with a text that was never in their file."""
 
     def close(self) -> None:
         """Ends the watches. Never raises; may be called twice."""
@@ -198,7 +200,10 @@ class Evidence:
 
     def check(self, answer: str) -> list[Citation]:
         """The citations of an answer, each with what the record says of it."""
-        return self._checker().check(answer)
+        checker = self._checker()
+        citations = checker.check(answer)
+        self.misquoted = list(dict.fromkeys(checker.misquoted))
+        return citations
 
     def limits(self, citations: Sequence[Citation] = ()) -> list[Limit]:
         """What limited the answer; outputs that were cut only as far as `citations` rest on them."""

@@ -44,10 +44,10 @@ def evidence(record: Mapping[str, Any]) -> list[str]:
 def limits(record: Mapping[str, Any]) -> list[str]:
     """What the answer does not rest on."""
     parts = {name: _sound(record, name) for name in ("citations", "limits")}
-    unsupported = record.get("unsupported")
-    return wording.evidence_lines(
-        {**record, **parts, "unsupported": unsupported if isinstance(unsupported, list) else []}
-    )
+    for name in ("unsupported", "misquoted"):
+        found = record.get(name)
+        parts[name] = found if isinstance(found, list) else []
+    return wording.evidence_lines({**record, **parts})
 
 
 def _sound(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -57,7 +57,7 @@ NEXT: Mapping[Outcome, str] = {
 CITATION: Mapping[str, str] = {
     "read": "read",
     "moved": "the quoted text stands at another line; corrected",
-    "unread": "the file exists, but no tool returned these lines as cited",
+    "unread": "the file exists, but no tool returned these lines",
     "own_change": "the agent wrote these lines itself",
     "missing": "there is no such file or line",
     "stale": "the file has changed since it was read",
@@ -125,6 +125,8 @@ def evidence_lines(record: Mapping[str, Any]) -> list[str]:
         lines.append("No evidence cited.")
     for sentence in record.get("unsupported") or ():
         lines.append(f"Unsupported claim (no recorded run shows it): {sentence}")
+    for place in record.get("misquoted") or ():
+        lines.append(f"Misquoted: {place} is cited with a text that was never in that file.")
     limits = [limit for limit in record.get("limits") or () if isinstance(limit, Mapping)]
     if limits:
         lines.append(f"What limited the answer ({counted(len(limits), 'call')}):")

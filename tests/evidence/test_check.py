@@ -117,25 +117,26 @@ def test_a_quoted_text_that_stands_elsewhere_is_moved_there(session: Session) ->
 
 
 @pytest.mark.parametrize(
-    ("answer", "state"),
+    ("answer", "misquoted"),
     [
-        ("`src/a.py:4`: `def first(x, surely):` is right.", "unread"),
-        ("src/a.py:5-6: `if x is None: return 0`", "unread"),
-        ("src/a.py:5-6: `if x is None: return None`", "read"),
-        ("src/a.py:13: `return os.path.join(…)`", "read"),
-        ("src/a.py:13: `return os.path.join(...`", "read"),
-        ('src/a.py:13 `return … "second")`', "read"),
-        ("src/a.py:5 — `ValueError` is never raised", "read"),
-        ("`src/a.py:4` `first()` returns it, and `src/a.py:4` (`pkg.first(None)`) too", "read"),
-        ("src/a.py:4 `other name.py:2`", "read"),
-        ("src/a.py:5 should be `if not x:`", "read"),
+        ("`src/a.py:4`: `def first(x, surely):` is right.", ["src/a.py:4"]),
+        ("src/a.py:5-6: `if x is None: return 0`", ["src/a.py:5-6"]),
+        ("src/a.py:5-6: `if x is None: return None`", []),
+        ("src/a.py:13: `return os.path.join(…)`", []),
+        ("src/a.py:13: `return os.path.join(...`", []),
+        ('src/a.py:13 `return … "second")`', []),
+        ("src/a.py:5 — `ValueError` is never raised", []),
+        ("`src/a.py:4` `first()` returns it, and `src/a.py:4` (`pkg.first(None)`) too", []),
+        ("src/a.py:4 `other name.py:2`", []),
+        ("src/a.py:5 should be `if not x:`", []),
     ],
 )
-def test_lines_that_are_quoted_with_a_text_found_nowhere_were_not_read(
-    session: Session, answer: str, state: str
+def test_a_place_that_is_quoted_with_a_text_found_nowhere_is_named(
+    session: Session, answer: str, misquoted: list[str]
 ) -> None:
     session.read("src/a.py")
-    assert session.states(answer)[0][3] == state
+    assert session.states(answer)[0][3] == "read"
+    assert session.evidence.misquoted == misquoted
 
 
 def test_a_quote_of_what_the_agent_has_replaced_since_is_one(session: Session, tmp_path: Path) -> None:
@@ -144,8 +145,9 @@ def test_a_quote_of_what_the_agent_has_replaced_since_is_one(session: Session, t
     write(copy, "src/a.py", CODE.replace("    return x\n", "    return x.strip()\n"))
     session.folders.changed = ("src/a.py",)
     assert session.state("src/a.py:4: `def first(x):`") == "read"
-    assert session.state("src/a.py:4: `def first(x, y):`") == "unread"
-    assert session.state("src/a.py:6: `return x # None`") == "unread"
+    assert session.evidence.misquoted == []
+    assert session.state("src/a.py:4: `def first(x, y):`") == "read"
+    assert session.evidence.misquoted == ["src/a.py:4"]
 
 
 def test_a_file_too_large_to_be_compared_that_the_agent_has_changed_is_its_own(

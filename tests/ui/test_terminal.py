@@ -48,7 +48,7 @@ def test_off_a_terminal_each_thing_is_one_plain_line() -> None:
         f"  changed in the private copy: {SERVICE}\n"
         "1 of 2 citations: lines were seen by the tools. That says that the lines were seen, "
         "not that the claim is true.\n"
-        f"  {SERVICE}:99: the file exists, but no tool returned these lines as cited\n"
+        f"  {SERVICE}:99: the file exists, but no tool returned these lines\n"
         "Loop: answered after 3 rounds\n"
         "Fix: verified (the command fails before the change and passes after it)\n"
         "Check: make test (in /workspace of image cccccccccccc)\n"

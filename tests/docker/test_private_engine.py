@@ -176,7 +176,7 @@ def test_clean_shows_what_has_no_living_owner_and_removes_it(own: PrivateEngine,
     import_busybox(engine, "codeagent-toolbox:old", f"LABEL {toolboxes.LABEL}=old")
     for expected in (["volume left-over", "volume codeagent-toolbox-old", "image codeagent-toolbox:old"], []):
         done = subprocess.run(
-            [sys.executable, "-m", "codeagent", "sandbox", "clean", "--docker-host", own.url],
+            [sys.executable, "-m", "codeagent", "sandbox", "clean", "--yes", "--docker-host", own.url],
             env={**os.environ, **environ},
             capture_output=True,
             text=True,

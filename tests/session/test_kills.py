@@ -146,11 +146,13 @@ def test_an_interrupted_turn_ends_at_once_and_goes_on_later(
             time.sleep(seconds)
             for number in signals:
                 os.kill(pid, number)
-            assert processes.order("wait", pid) in (0, 1)
+            code = processes.order("wait", pid)
             folder = only_session(state)
             assert folder is not None
             history, _ = read_history(folder)
             assert history.outcome in ("interrupted", "answered")
+            # A signal that comes when the turn has ended, and its handlers stand no more, ends the process itself.
+            assert code in (0, 1) or (-code in signals and history.outcome == "answered")
             assert history.interrupted_calls == ()  # the process itself has answered them
             assert processes.finished("resume", str(folder), "responses", server.url, "go on") == 0
             assert_whole(read_history(folder)[0])

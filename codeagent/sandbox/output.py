@@ -95,12 +95,6 @@ class OutputKeeper:
         )
         return Output(segments, count, self._omitted, self._file is not None, problem)
 
-    def abandon(self) -> None:
-        """Closes the file without any more ado."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
-
     def _keep(self, stream: Stream, text: str) -> None:
         if not text:
             return

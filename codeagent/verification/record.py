@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -175,5 +174,3 @@ class Verification:
 
 DIRECTORY = "/workspace"
 """Where the command runs: the top of the repository."""
-
-NOT_REQUESTED: Mapping[str, Any] = {"status": "not_requested"}

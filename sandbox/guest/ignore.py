@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from guest.wildmatch import SPECIAL, Malformed, literal_length, name_regex, path_regex
 
 MAX_IGNORE_FILE = 4 << 20
-NEVER = re.compile(rb"(?!)")
 
 
 @dataclass(slots=True)

@@ -30,8 +30,6 @@ WATCHDOG_SECONDS = 600.0
 """A host that lives sends a PING at least every 20 s; this one is gone, and the engine has not noticed."""
 ONE_ARRIVAL = select.EPOLLIN | select.EPOLLONESHOT
 
-Send = Callable[[int, Kind, bytes], None]
-
 
 class Server:
     """Serves one host until it hangs up. `incoming` and `outgoing` are the two directions of the stream.

@@ -7,7 +7,6 @@ import os
 
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
-PR_GET_DUMPABLE = 3
 PR_SET_DUMPABLE = 4
 
 _libc = ctypes.CDLL(None, use_errno=True)

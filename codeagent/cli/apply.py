@@ -34,8 +34,6 @@ def add_parser(subparsers: Any) -> None:
         help="apply that change to the real repository",
         description="Applies what the agent changed in its private copy to the real repository: all or nothing.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("session", nargs="?", metavar="ID", help="a session (default: the latest finished one here)")
     parser.add_argument("--repo", metavar="PATH", type=Path, help="the repository whose latest session is meant")

@@ -26,8 +26,6 @@ def add_parser(subparsers: Any) -> None:
         help="one question about a repository, then exit",
         description="Investigates a repository to answer one question, with citations that the program has checked.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("question", metavar="QUESTION", help="in any language")
     add_turn_flags(parser)

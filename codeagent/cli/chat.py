@@ -39,8 +39,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="many turns, in a terminal",
         description="Many turns about one repository, in a terminal.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add_turn_flags(parser)
     parser.set_defaults(run=run)

@@ -18,8 +18,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="completion for bash, zsh or fish",
         description="Prints a completion script for the shell that is named.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell to complete in")
     parser.set_defaults(run=run)

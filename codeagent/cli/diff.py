@@ -26,8 +26,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="what the agent changed in its private copy",
         description="Prints what the agent changed in its private copy.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("id", metavar="ID", nargs="?", help="a session (default: the latest finished one here)")
     parser.add_argument("--stat", action="store_true", help="one line a path instead of the patch")

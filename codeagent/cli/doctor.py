@@ -29,8 +29,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="what is installed, reachable, misconfigured",
         description="Looks at everything that a run needs, and says what to do about what is wrong. Changes nothing.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--repo", metavar="PATH", type=Path, help="the repository (default: the git work tree here)")
     parser.add_argument("--provider", metavar="NAME", help="a provider of the configuration")

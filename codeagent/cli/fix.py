@@ -26,8 +26,6 @@ def add_parser(subparsers: Any) -> None:
         help="investigate, change a private copy, verify independently",
         description="Changes a private copy of the repository and verifies the change apart from the model's words.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("task", metavar="TASK", help="what is wrong, in any language")
     add_turn_flags(parser)

@@ -55,8 +55,6 @@ def build_parser(only: str | None = None) -> Parser:
         prog="codeagent",
         description="Investigates a repository with a language model, inside a locked-down container.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"codeagent {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -18,6 +18,12 @@ class Parser(argparse.ArgumentParser):
 
     usage_exit_code = UsageError.exit_code
 
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        # Examples keep their lines. A shortened flag would mean another one as soon as one is added.
+        super().__init__(
+            *args, **{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **settings}
+        )
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Words left over are refused here, by the command that they were said to, and not by the main parser."""
         found, left_over = super().parse_known_args(args, namespace)

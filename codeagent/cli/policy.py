@@ -35,15 +35,12 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         "policy",
         help="how a command would be classified, and why",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     check = actions.add_parser(
         "check",
         help="classify one command, or many",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     check.add_argument("script", metavar="COMMAND", nargs="?", help="the command, as one argument")
     check.add_argument("--json", action="store_true", help="print {class, reason, commands}")

@@ -38,8 +38,6 @@ def add_parser(subparsers: Any) -> None:
         help="go on with a stored session",
         description="Goes on with a stored session: with a message as a new turn, without one where it was stopped.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("message", metavar="MESSAGE", nargs="?", help="what to say next, in any language")
     parser.add_argument("--session", metavar="ID", help="a session (default: the latest finished one here)")

@@ -60,8 +60,6 @@ def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str
         help=line,
         description=f"{line[0].upper()}{line[1:]}.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
 
 

@@ -74,8 +74,6 @@ def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str
         help=line,
         description=f"{line[0].upper()}{line[1:]}.",
         epilog=f"examples:\n{EXAMPLES[name]}{'' if name == 'list' else NAMED}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
 
 

@@ -27,7 +27,8 @@ from codeagent.sandbox.toolbox import Toolbox
 # What is done to a command (`sandbox/toolbox/begin.c`) but for its own session, which a terminal needs: the owner's
 # ids, no capability. Then the image's own shell.
 _BECOME = """
-import ctypes, os, signal, sys
+import ctypes, fcntl, os, signal, struct, sys, termios
+fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", int(sys.argv[2]), int(sys.argv[3]), 0, 0))
 for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and exec would pass that on
     signal.signal(ignored, signal.SIG_DFL)
 owner = os.stat(sys.argv[1])
@@ -54,7 +55,8 @@ def run_shell(sandbox: Sandbox, engine: Engine, session_id: str, toolbox: Toolbo
         raise SandboxError("The sandbox's container has ended.", "Try again, or look at `codeagent sandbox status`.")
     created = api.exec_create(
         running[0]["Id"],
-        [toolbox.python, "-I", "-S", "-c", _BECOME, WORKSPACE],
+        # The size is set before the shell starts: one that changes under its first prompt makes it print another.
+        [toolbox.python, "-I", "-S", "-c", _BECOME, WORKSPACE, *map(str, _size())],
         user="0:0",
         tty=True,
         stdin=True,
@@ -88,6 +90,12 @@ def _without_shell_s_own(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name not in ("PWD", "OLDPWD", "SHLVL", "_")}
 
 
+def _size() -> tuple[int, int]:
+    """Rows and columns of the person's terminal."""
+    rows, columns, *_ = struct.unpack("HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8)))
+    return rows, columns
+
+
 @contextlib.contextmanager
 def _raw(terminal: int) -> Iterator[None]:
     """Keys go to the shell as they are pressed, Ctrl-C too."""
@@ -101,12 +109,11 @@ def _raw(terminal: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _resizing(resize: Callable[[int, int], object]) -> Iterator[None]:
-    """Tells the shell the terminal's size, now and whenever it changes."""
+    """Tells the shell the terminal's size whenever it changes, and once at first: it may have changed meanwhile."""
 
     def tell(_number: int = 0, _frame: FrameType | None = None) -> None:
-        rows, columns = struct.unpack("HHHH", fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8)))[:2]
         with contextlib.suppress(Exception):  # a shell that has just ended has no size
-            resize(rows, columns)
+            resize(*_size())
 
     before = signal.signal(signal.SIGWINCH, tell)
     tell()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from codeagent.errors import ErrorKind, ToolError
-from codeagent.sandbox.frames import Demultiplexer, FrameParser, Garbled, Kind, frame, load, request
+from codeagent.sandbox.frames import FrameParser, Garbled, Kind, frame, load, request
 from codeagent.sandbox.seam import Flag
 
 MAX_REPLY = 64 * 1024 * 1024
@@ -29,7 +29,6 @@ IDLE_PULSE_SECONDS = 20.0
 CANCEL_POLL_SECONDS = 0.05
 CANCEL_GRACE_SECONDS = 3.0
 MAX_SENTENCE = 2_000
-MAX_DIAGNOSTICS = 4_096
 
 
 class ChannelLost(Exception):
@@ -45,13 +44,23 @@ class Outdated(Exception):
 
 
 class Connection(Protocol):
-    """A connected stream socket, as far as a channel needs it."""
+    """What a guest's frames come through.
+
+    `recv` returns b"" at the end, and None when what had come was not of the guest's frames. `pending`, where it is
+    not None, says how many bytes can be received that do not show at the descriptor. `attend` is called now and then:
+    it takes what comes beside the frames. `diagnostics` is the end of what the guest wrote to its stderr.
+    """
 
     def fileno(self) -> int: ...
-    def recv(self, size: int, /) -> bytes: ...
+    def recv(self, size: int, /) -> bytes | None: ...
     def sendall(self, data: bytes, /) -> None: ...
     def shutdown(self, how: int, /) -> None: ...
     def close(self) -> None: ...
+    def attend(self) -> None: ...
+    @property
+    def pending(self) -> Callable[[], int] | None: ...
+    @property
+    def diagnostics(self) -> str: ...
 
 
 class Channel:
@@ -75,9 +84,8 @@ class Channel:
         self._reading = allocate_lock()
         self._arrival = select.poll()
         self._arrival.register(connection.fileno(), select.POLLIN)
-        self._decrypted: Callable[[], int] | None = getattr(connection, "pending", None)
-        self._streams, self._frames = Demultiplexer(), FrameParser()
-        self._diagnostics = bytearray()
+        self._hidden = connection.pending
+        self._frames = FrameParser()
 
     def start(self) -> None:
         """Begins to look after the guest; call it once, when the container is about to start."""
@@ -134,7 +142,7 @@ class Channel:
     @property
     def diagnostics(self) -> str:
         """The end of what the guest wrote to its stderr: for logs and reports, never for the model."""
-        return self._diagnostics.decode("utf-8", "replace")
+        return self._connection.diagnostics
 
     # Callers' threads
 
@@ -230,31 +238,25 @@ class Channel:
                 if not self._arrived(left):
                     return
                 raw = self._connection.recv(READ_SIZE)
+                if raw is None:
+                    continue
                 if not raw:
                     torn = self._frames.torn
                     reason = "the reply of the container was cut short" if torn else "the container has ended"
                     self._fail(self._diagnose() or reason)
                     return
                 self._heard = time.monotonic()
-                self._take_in(raw)
+                for request_id, kind, payload in self._frames.feed(raw):
+                    self._take(request_id, kind, payload)
         except Garbled as garbled:
             self._fail(f"the container does not follow the protocol: {garbled}")
         except OSError as error:
             self._fail(self._diagnose() or _broke(error))
 
     def _arrived(self, seconds: float) -> bool:
-        # What TLS has decrypted already does not show at the socket.
-        return bool(
-            (self._decrypted and self._decrypted()) or self._arrival.poll(-1 if seconds < 0 else seconds * 1000)
-        )
-
-    def _take_in(self, raw: bytes) -> None:
-        for stream, piece in self._streams.feed(raw):
-            if stream == "stderr":
-                self._diagnostics = (self._diagnostics + piece)[-MAX_DIAGNOSTICS:]
-                continue
-            for request_id, kind, payload in self._frames.feed(piece):
-                self._take(request_id, kind, payload)
+        if self._hidden is not None and self._hidden():
+            return True
+        return bool(self._arrival.poll(-1 if seconds < 0 else seconds * 1000))
 
     def _take(self, request_id: int, kind: Kind, payload: bytes) -> None:
         if kind is Kind.PING:
@@ -281,6 +283,7 @@ class Channel:
         while not self._closed.wait(PULSE_SECONDS):
             # Callers may all be busy sending, to a guest that waits until somebody takes what it has to say.
             self._look()
+            self._connection.attend()
             now = time.monotonic()
             if asked is not None and self._heard > asked:
                 asked = None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.errors import SandboxError
+from codeagent.sandbox.attached import Attached
 from codeagent.sandbox.channel import Channel, ChannelLost
+from codeagent.sandbox.door import TARGET, Door
 from codeagent.sandbox.frames import VERSION
 from codeagent.sandbox.hardening import Plan, options
 from codeagent.sandbox.owner import OWNER_LABEL, SESSION_LABEL, Owner, is_gone
@@ -50,78 +52,72 @@ class Container:
         _remove(self._engine, self.id)
 
 
-def start_container(engine: Engine, plan: Plan, settings: SandboxSettings) -> Container:
+def start_container(engine: Engine, plan: Plan, settings: SandboxSettings, folder: Path | None) -> Container:
     """Creates, attaches to and starts a container, and waits until its guest is ready (about half a second).
 
-    Raises SandboxError with the engine's or the guest's own reason.
+    `folder` is a place on this machine where the guest's way around the engine begins; None for none. Raises
+    SandboxError with the engine's or the guest's own reason.
     """
     import docker.errors
     import requests
 
     settings = replace(settings, cpus=min(settings.cpus, float(engine.info.get("NCPU") or settings.cpus)))
     try:
-        return _start(engine, plan, settings)
+        with _door(engine, folder) as door:
+            return _start(engine, plan, settings, door)
     except docker.errors.APIError as error:
         reason = " ".join(str(error.explanation or error).split())
+        if folder is not None and (str(folder) in reason or TARGET in reason):
+            return start_container(engine, plan, settings, None)
         if "disable_ipv6" in reason and plan.ipv6:
             # A kernel without IPv6 has no such switch, and no ::1 to offer.
-            return start_container(engine, replace(plan, ipv6=False), settings)
+            return start_container(engine, replace(plan, ipv6=False), settings, folder)
         if "dns" in reason.lower() and plan.resolver:
-            return start_container(engine, replace(plan, resolver=False), settings)
+            return start_container(engine, replace(plan, resolver=False), settings, folder)
         raise SandboxError(f"The container cannot be started: {reason[:500]}", _remedy(reason)) from error
     except requests.RequestException as error:
         raise _silent() from error
 
 
-def _start(engine: Engine, plan: Plan, settings: SandboxSettings) -> Container:
-    api = engine.client.api
-    created = api.create_container_from_config(options(plan, settings))  # type: ignore[no-untyped-call]
-    identity = str(created["Id"])
+@contextlib.contextmanager
+def _door(engine: Engine, folder: Path | None) -> Iterator[Door | None]:
+    """Only an engine on this machine can have one."""
+    if folder is None or not engine.host.startswith("unix://"):
+        yield None
+        return
     try:
+        door = Door(folder)
+    except OSError:
+        yield None
+        return
+    with contextlib.closing(door):
+        yield door
+
+
+def _start(engine: Engine, plan: Plan, settings: SandboxSettings, door: Door | None) -> Container:
+    api = engine.client.api
+    if door is not None:
+        plan = replace(plan, mounts=(door.mount, *plan.mounts))
+    with contextlib.ExitStack() as undo:
+        created = api.create_container_from_config(options(plan, settings))  # type: ignore[no-untyped-call]
+        identity = str(created["Id"])
+        undo.callback(_remove, engine, identity)
         # Attached before the start: nothing that the guest says is missed, and nothing is buffered by HTTP code.
-        connection = _attach(engine, identity)
+        attached = _attach(engine, identity)
+        undo.callback(attached.close)
+        api.start(identity)
+        connection = attached if door is None else door.first(attached, START_SECONDS)
         channel = Channel(connection, diagnose=lambda: diagnosis(engine, identity))
+        undo.callback(channel.close)
         channel.start()
-        try:
-            api.start(identity)
-            guest = _greeted(channel)
-        except BaseException:
-            channel.close()
-            raise
-    except BaseException:
-        _remove(engine, identity)
-        raise
+        guest = _greeted(channel)
+        undo.pop_all()
     return Container(engine, identity, channel, guest)
 
 
-class _Attached:
-    """A connection together with what it came from: the response would close it early, and keep it open late."""
-
-    def __init__(self, opened: Any) -> None:
-        # A file object around the socket where there is no TLS, otherwise the socket itself.
-        self._opened = opened
-        self._connection: socket.socket = getattr(opened, "_sock", opened)
-        self._connection.settimeout(None)
-        if self._connection.family in (socket.AF_INET, socket.AF_INET6):
-            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self.fileno = self._connection.fileno
-        self.recv = self._connection.recv
-        self.sendall = self._connection.sendall
-        self.shutdown = self._connection.shutdown
-        self.pending: Callable[[], int] | None = getattr(self._connection, "pending", None)
-
-    def close(self) -> None:
-        self._connection.close()
-        # The response's own buffered reader holds the descriptor as well, and closes it.
-        response = getattr(self._opened, "_response", None)
-        with contextlib.suppress(OSError, ValueError):
-            (response or self._opened).close()
-
-
-def _attach(engine: Engine, identity: str) -> _Attached:
+def _attach(engine: Engine, identity: str) -> Attached:
     params = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-    return _Attached(engine.client.api.attach_socket(identity, params))
+    return Attached(engine.client.api.attach_socket(identity, params))
 
 
 def _greeted(channel: Channel) -> Guest:

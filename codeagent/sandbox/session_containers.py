@@ -132,7 +132,7 @@ class Starter:
     def start(self, role: str, view: View) -> Container:
         """A container whose guest is ready and knows what is protected. Raises SandboxError."""
         parts = self._parts
-        container = start_container(parts.engine, self._plan(role, view), parts.settings)
+        container = start_container(parts.engine, self._plan(role, view), parts.settings, parts.outputs)
         try:
             self._check(container)
             parts.layout.prepare(container.channel)

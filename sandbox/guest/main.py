@@ -16,6 +16,7 @@ import json
 import os
 import platform
 import signal
+import socket
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 from guest import environment, ids, protocol
 from guest.spawner import Spawner
 
+HOST = "/codeagent.host"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -47,7 +49,8 @@ def main() -> None:
 
     files = Files()
     operations = {**files.operations(), "marker": marker}
-    server = Server(0, 1, Root(root, folders), config["root"], operations, spawner, files.steady)
+    incoming, outgoing = _connection()
+    server = Server(incoming, outgoing, Root(root, folders), config["root"], operations, spawner, files.steady)
     try:
         server.serve(greeting(owner, readable))
     except protocol.ProtocolError as error:
@@ -56,6 +59,21 @@ def main() -> None:
     finally:
         # This is the container's first process: its end is the end of every other.
         os._exit(0)
+
+
+def _connection() -> tuple[int, int]:
+    """The host's own socket where it could be mounted and somebody listens; otherwise the stream of the engine.
+
+    Made after the spawner was forked, which has no part in it. Before any command runs, the host stops listening.
+    """
+    direct = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        direct.connect(HOST)
+    except OSError:
+        direct.close()
+        return 0, 1
+    fd = direct.detach()
+    return fd, fd
 
 
 def _owner(config: Mapping[str, Any]) -> ids.Owner:

@@ -97,6 +97,7 @@ def opening(
     found = images.find(engine, image)
     assert found is not None
     session = f"test-{uuid4().hex[:12]}"
+    outputs.mkdir(exist_ok=True)
     with open_sandbox(engine, found, toolbox, repo, settings, session, outputs) as sandbox:
         opened = Opened(sandbox, engine, session, repo, outputs)
         yield opened

@@ -14,6 +14,7 @@ import pytest
 
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.sandbox import channel as channels
+from codeagent.sandbox.attached import Attached
 from codeagent.sandbox.channel import Channel, ChannelLost, Outdated
 from codeagent.sandbox.frames import FRAME_HEADER, STREAM_HEADER, Kind, frame
 
@@ -61,7 +62,7 @@ Pair = tuple[Channel, Guest]
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     ours, theirs = socket.socketpair()
-    channel, guest = Channel(ours), Guest(theirs)
+    channel, guest = Channel(Attached(ours)), Guest(theirs)
     channel.start()
     yield channel, guest
     channel.close()
@@ -350,7 +351,7 @@ def test_an_answer_to_a_call_that_was_left_is_dropped(pair: Pair) -> None:
 
 def test_silence_is_explained_by_whoever_knows() -> None:
     ours, theirs = socket.socketpair()
-    channel = Channel(ours, diagnose=lambda: "the container was paused")
+    channel = Channel(Attached(ours), diagnose=lambda: "the container was paused")
     channel.start()
     began = time.monotonic()
     assert asked(channel)().reason == "the container was paused"
@@ -369,7 +370,7 @@ def test_silence_without_a_reason_is_waited_out(pair: Pair) -> None:
 
 def test_a_caller_that_is_stuck_in_sending_is_freed() -> None:
     ours, theirs = socket.socketpair()
-    channel = Channel(ours, diagnose=lambda: "the container was paused")
+    channel = Channel(Attached(ours), diagnose=lambda: "the container was paused")
     channel.start()
     assert asked(channel, body=b"x" * 30_000_000)().reason == "the container was paused"
     theirs.close()

@@ -176,7 +176,8 @@ class Verified:
 class TurnEnded:
     """`limits` is what the model did not get to see (`{kind, call_id, subject}`); `unsupported` are sentences of the
     answer that claim passing tests which no recorded run shows; `misquoted` are places (`path:line`) that it cites
-    with a text that was never in that file.
+    with a text that was never in that file; `cited_sha256` holds for each citation the hash of the cited lines as they
+    were returned (each ended by LF), empty where they were not.
     """
 
     type: ClassVar[str] = "turn_ended"
@@ -191,6 +192,7 @@ class TurnEnded:
     limits: list[Mapping[str, Any]] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
     misquoted: list[str] = field(default_factory=list)
+    cited_sha256: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

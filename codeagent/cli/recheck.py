@@ -28,6 +28,7 @@ _WORDS = {
     "changed": "the lines have changed",
     "missing": "the file is not there",
     "unproven": "was never read ({state}), so there is nothing to compare with",
+    "misquoted": "is as it was, but the answer gives another text for it",
 }
 
 

@@ -260,7 +260,7 @@ class Workbench:
                 outcome=outcome,
                 answer=text if answered else None,
                 partial=text if text and not answered else None,
-                citations=[asdict(citation) for citation in citations],
+                citations=[citation.published() for citation in citations],
                 verification=verified,
                 rounds=limits.rounds,
                 usage=asdict(limits.usage),
@@ -269,6 +269,7 @@ class Workbench:
                 # A verification that passed is the recorded run that a claim needs.
                 unsupported=evidence.unsupported(text) if evidence and verified["status"] != "passed" else [],
                 misquoted=evidence.misquoted if evidence else [],
+                cited_sha256=[citation.sha256 for citation in citations],
             )
         )
         # An answer that did not reach whoever asked, because stdout is on a full disk, is not delivered.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.evidence.citations import Citation, Mention, State, looks_like_file, mentions
 from codeagent.evidence.ledger import Ledger, Line, joined
-from codeagent.evidence.lines import differing, lines_of, sha256
+from codeagent.evidence.lines import differing, lines_of, sha256, text_sha256
 
 MIN_QUOTE = 6
 """Characters of a quoted text from which on it may say where a line has gone."""
@@ -218,4 +218,5 @@ def _citation(path: str, start: int, end: int, state: State, shown: dict[int, Li
         for number in range(start, end + 1):
             if number in shown:
                 calls.update(dict.fromkeys(shown[number].call_ids))
-    return Citation(path, start, end, state, tuple(calls))
+    text = text_sha256(shown[number].text for number in range(start, end + 1)) if _covers(shown, start, end) else ""
+    return Citation(path, start, end, state, tuple(calls), text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 State = Literal["read", "moved", "unread", "own_change", "missing", "stale"]
 
@@ -18,7 +18,8 @@ State = Literal["read", "moved", "unread", "own_change", "missing", "stale"]
 class Citation:
     """A cited place and what the record says of it (the states are those of the published contract).
 
-    `path` is relative to the repository's root. `call_ids` are the calls that returned the lines.
+    `path` is relative to the repository's root. `call_ids` are the calls that returned the lines, `sha256` is that of
+    their text as it was returned (each line ended by LF), empty where it was not.
     """
 
     path: str
@@ -26,6 +27,17 @@ class Citation:
     end_line: int
     state: State
     call_ids: tuple[str, ...] = ()
+    sha256: str = ""
+
+    def published(self) -> dict[str, Any]:
+        """The form in the final event, which gives the hashes apart."""
+        return {
+            "path": self.path,
+            "start_line": self.start_line,
+            "end_line": self.end_line,
+            "state": self.state,
+            "call_ids": list(self.call_ids),
+        }
 
 
 @dataclass(frozen=True, slots=True)

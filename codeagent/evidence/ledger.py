@@ -110,10 +110,6 @@ class Ledger:
         """The lines that were shown of each content of a file, the oldest first."""
         return list(self._known().get(path, {}).values())
 
-    def names(self, path: str) -> bool:
-        """Whether any output of a command names the file."""
-        return any(text.names(path) for text in self._texts)
-
     def ever(self, path: str) -> dict[int, Line]:
         """The lines that were shown of a file, with whatever content; the newest text of each number."""
         found: dict[int, Line] = {}

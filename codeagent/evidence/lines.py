@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
 MAX_COMPARED = 4_000
@@ -21,6 +21,11 @@ _MARKS = (
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def text_sha256(lines: Iterable[str]) -> str:
+    """The hash of some lines, each ended by LF."""
+    return sha256("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
 
 
 def lines_of(content: bytes) -> list[str]:

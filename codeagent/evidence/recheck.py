@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from codeagent.evidence.host import HostTree
-from codeagent.evidence.ledger import Ledger
-from codeagent.evidence.lines import lines_of, sha256
-from codeagent.evidence.replay import enter
+from codeagent.evidence.lines import lines_of, text_sha256
 
-Now = Literal["same", "moved", "changed", "missing", "unproven"]
+Now = Literal["same", "moved", "changed", "missing", "unproven", "misquoted"]
 """`same`: the lines are as they were returned. `moved`: they stand elsewhere, once. `changed`: they are not there any
-more. `missing`: nor is the file. `unproven`: the session holds no record of them to compare with."""
+more. `missing`: nor is the file. `unproven`: the session holds no record of them to compare with. `misquoted`: the
+lines are the same, and the answer gives a text for them that was never in the file."""
 
 Record = Mapping[str, Any]
+_MOST_COMPARED = 5_000_000
+"""Lines that are read at most to find where some have gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,80 +36,79 @@ class Rechecked:
 
 
 @dataclass(frozen=True, slots=True)
+class Cited:
+    """A stored citation. `sha256` is that of its lines as they were returned, empty where there is no record."""
+
+    path: str
+    start_line: int
+    end_line: int
+    state: str
+    sha256: str
+    misquoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """The last answer of a session: its citations as stored, and the repository that it was about."""
+    """The last answer of a session: what it cites, and the repository that it was about."""
 
     repo: str
-    citations: tuple[Record, ...]
-    ledger: Ledger
+    citations: tuple[Cited, ...]
 
 
 def last_answer(records: Iterable[Record]) -> Answer | None:
-    """The last turn that ended with an answer, with everything that was returned up to then."""
-    ledger, calls, repo = Ledger(), dict[str, Record](), ""
-    found: Answer | None = None
+    """The last turn that ended with an answer."""
+    repo, found = "", None
     for record in records:
         match record.get("type"):
             case "session_started" | "session_resumed":
                 repo = str(record.get("repo") or repo)
-            case "tool_call":
-                calls[str(record.get("call_id"))] = record
-            case "tool_output":
-                call = calls.get(str(record.get("call_id")))
-                if call is not None and record.get("error_kind") in (None, "timeout"):
-                    output = str(record.get("output") or "")
-                    enter(ledger, str(record["call_id"]), str(call.get("name")), str(call.get("arguments")), output)
             case "turn_ended" if record.get("answer"):
-                cited = record.get("citations")
-                stored = tuple(one for one in cited if isinstance(one, Mapping)) if isinstance(cited, list) else ()
-                found = Answer(repo, stored, ledger)
-    return found
+                found = repo, record
+    return Answer(found[0], tuple(_cited(found[1]))) if found else None
+
+
+def _cited(ended: Record) -> Iterable[Cited]:
+    citations, hashes = _list(ended, "citations"), _list(ended, "cited_sha256")
+    quoted = set(map(str, _list(ended, "misquoted")))
+    for at, one in enumerate(citations):
+        if isinstance(one, Mapping):
+            path, start, end = str(one.get("path") or ""), _number(one, "start_line"), _number(one, "end_line")
+            place = f"{path}:{start}" if start == end else f"{path}:{start}-{end}"
+            known = str(hashes[at]) if at < len(hashes) else ""
+            yield Cited(path, start, end, str(one.get("state") or ""), known, place in quoted)
 
 
 def recheck(answer: Answer, tree: HostTree) -> list[Rechecked]:
     """Compares every citation with the files as they are now."""
-    return [_rechecked(citation, answer.ledger, tree) for citation in answer.citations]
+    return [
+        Rechecked(one.path, one.start_line, one.end_line, one.state, *_now(one, tree)) for one in answer.citations
+    ]
 
 
-def _rechecked(citation: Record, ledger: Ledger, tree: HostTree) -> Rechecked:
-    path, state = str(citation.get("path") or ""), str(citation.get("state") or "")
-    start, end = _number(citation.get("start_line")), _number(citation.get("end_line"))
-
-    def result(now: Now, line: int = 0) -> Rechecked:
-        return Rechecked(path, start, end, state, now, line)
-
-    found = tree.read(path)
+def _now(cited: Cited, tree: HostTree) -> tuple[Now, int]:
+    found = tree.read(cited.path)
     if found is None:
-        return result("missing")
-    content, _ = found
-    lines = lines_of(content)
-    ledger.look_through(path, sha256(content), lines)
-    if state in ("unread", "missing") or not 1 <= start <= end:
-        return result("unproven")
-    shown = _shown(citation, ledger, path, start, end)
-    if shown is None:
-        return result("unproven" if not ledger.names(path) else "changed")
-    if lines[start - 1 : end] == shown:
-        return result("same", start)
-    places = [at + 1 for at in range(len(lines) - len(shown) + 1) if lines[at : at + len(shown)] == shown]
-    return result("moved", places[0]) if len(places) == 1 else result("changed")
+        return "missing", 0
+    lines, count = lines_of(found[0]), cited.end_line - cited.start_line + 1
+    if not cited.sha256 or not 1 <= cited.start_line <= cited.end_line:
+        return "unproven", 0
+    if _are(lines, cited.start_line, count, cited.sha256):
+        return ("misquoted" if cited.misquoted else "same"), cited.start_line
+    if count * len(lines) > _MOST_COMPARED:
+        return "changed", 0
+    places = [start for start in range(1, len(lines) - count + 2) if _are(lines, start, count, cited.sha256)]
+    return ("moved", places[0]) if len(places) == 1 else ("changed", 0)
 
 
-def _shown(citation: Record, ledger: Ledger, path: str, start: int, end: int) -> list[str] | None:
-    """The cited lines as the calls that the citation names returned them; None when they are not on record."""
-    named = citation.get("call_ids")
-    calls = set(map(str, named)) if isinstance(named, list) else set()
-    if end - start > 100_000:
-        return None
-    texts: list[str] = []
-    for number in range(start, end + 1):
-        versions = [lines[number] for lines in ledger.versions(path) if number in lines]
-        chosen = [line for line in versions if calls & set(line.call_ids)] or versions
-        if not chosen:
-            return None
-        texts.append(chosen[-1].text)
-    return texts
+def _are(lines: Sequence[str], start: int, count: int, sha256: str) -> bool:
+    return len(lines) >= start + count - 1 and text_sha256(lines[start - 1 : start - 1 + count]) == sha256
 
 
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def _list(record: Record, name: str) -> list[Any]:
+    found = record.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _number(record: Record, name: str) -> int:
+    found = record.get(name)
+    return found if isinstance(found, int) else 0

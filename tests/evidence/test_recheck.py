@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,22 @@ import pytest
 from codeagent.cli.main import run
 from codeagent.events import SessionStarted, ToolCalled, ToolFinished, TurnEnded, TurnStarted
 from codeagent.evidence.host import HostTree
-from codeagent.evidence.lines import lines_of, sha256
-from codeagent.evidence.recheck import Rechecked, last_answer, recheck
+from codeagent.evidence.lines import lines_of, sha256, text_sha256
+from codeagent.evidence.recheck import Cited, Rechecked, last_answer, recheck
 from codeagent.sandbox.seam import FileLine, FilePage
 from codeagent.session.store import Session
 from codeagent.tools.read_file import render
 from tests.evidence.repo import CODE, write
+from tests.evidence.repo import Session as Observed
 
 CITED = [
     {"path": "a.py", "start_line": 4, "end_line": 5, "state": "read", "call_ids": ["one"]},
     {"path": "a.py", "start_line": 10, "end_line": 10, "state": "read", "call_ids": ["two"]},
     {"path": "a.py", "start_line": 13, "end_line": 13, "state": "unread", "call_ids": []},
 ]
+
+
+RETURNED = [text_sha256(lines_of(CODE.encode())[start - 1 : end]) for start, end in ((4, 5), (10, 10))] + [""]
 
 
 def place(start: int, end: int) -> dict[str, Any]:
@@ -35,7 +39,9 @@ def page(content: bytes) -> str:
     return render(FilePage("a.py", lines, len(lines_of(content)), len(content), sha256(content)))
 
 
-def events(repo: Path, cited: Sequence[Any], answer: str | None = "because") -> list[Any]:
+def events(
+    repo: Path, cited: Sequence[Any], answer: str | None = "because", misquoted: Sequence[str] = ()
+) -> list[Any]:
     return [
         SessionStarted(str(repo), "m", "p", "i", "1"),
         TurnStarted("why?"),
@@ -43,14 +49,18 @@ def events(repo: Path, cited: Sequence[Any], answer: str | None = "because") -> 
         ToolFinished("one", "ok", None, page(CODE.encode()), 1),
         ToolCalled("two", "run_command", json.dumps({"command": "grep -n second a.py"})),
         ToolFinished("two", "ok", None, "[exit code 0; 0.01 s; cwd /workspace]\n10:def second(x):\n", 1),
-        TurnEnded("answered", answer, None, list(cited), {"status": "not_requested"}, 1, {}, 0),
+        TurnEnded(
+            *("answered", answer, None, list(cited), {"status": "not_requested"}, 1, {}, 0),
+            cited_sha256=[RETURNED[CITED.index(one)] if one in CITED else "" for one in cited],
+            misquoted=list(misquoted),
+        ),
     ]
 
 
-def records(repo: Path, cited: Sequence[Any]) -> list[dict[str, Any]]:
+def records(repo: Path, cited: Sequence[Any], misquoted: Sequence[str] = ()) -> list[dict[str, Any]]:
     from codeagent.events import body
 
-    return [{"type": event.type, **body(event)} for event in events(repo, cited)]
+    return [{"type": event.type, **body(event)} for event in events(repo, cited, misquoted=misquoted)]
 
 
 def checked(repo: Path, text: str) -> list[tuple[str, int]]:
@@ -71,6 +81,14 @@ def test_a_change_elsewhere_in_the_file_does_not_matter(tmp_path: Path) -> None:
 
 def test_lines_that_moved_are_found_again_and_do_not_hold(tmp_path: Path) -> None:
     assert checked(tmp_path, "# new\n" + CODE)[0] == ("moved", 5)
+
+
+def test_a_place_that_is_quoted_wrongly_does_not_hold_although_its_lines_are_there(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", CODE)
+    answer = last_answer(records(tmp_path, CITED[:2], misquoted=["a.py:4-5"]))
+    assert answer is not None
+    with HostTree(tmp_path) as tree:
+        assert [(one.now, one.holds) for one in recheck(answer, tree)] == [("misquoted", False), ("same", True)]
 
 
 def test_changed_lines_do_not_hold(tmp_path: Path) -> None:
@@ -106,7 +124,7 @@ def test_the_last_answer_counts_and_later_turns_without_one_do_not(tmp_path: Pat
     both.append({**both[-1], "answer": None, "citations": CITED})
     answer = last_answer(both)
     assert answer is not None
-    assert answer.citations == (CITED[1],)
+    assert answer.citations == (Cited("a.py", 10, 10, "read", RETURNED[1]),)
     assert last_answer([]) is None
 
 
@@ -200,3 +218,43 @@ def test_a_repository_that_moved_is_named_and_looked_at_where_it_is(
     (moved / "a.py").unlink()
     assert run(["recheck", session, "--repo", "moved"]) == 5
     assert "a.py:10  the file is not there\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["cat a.py", "sed -n 3,14p a.py", "tail -n +3 a.py"])
+@pytest.mark.parametrize(
+    ("later", "now"),
+    [
+        (CODE, ("same", 6)),
+        ("# new\n" + CODE, ("moved", 7)),
+        (CODE.replace("import os\n", ""), ("moved", 5)),
+        (CODE.replace("return None\n    return x", "return 0\n    return x"), ("changed", 0)),
+        ("".join(reversed(CODE.splitlines(keepends=True))), ("changed", 0)),
+    ],
+)
+def test_lines_that_were_printed_without_their_numbers_do_not_hold_where_others_stand_now(
+    tmp_path: Path, command: str, later: str, now: tuple[str, int]
+) -> None:
+    from codeagent.events import body
+
+    write(tmp_path, "a.py", CODE)
+    with Observed(tmp_path) as session:
+        session.run(command)
+        cited = session.evidence.check("It gives nothing back (a.py:6-7).")
+    assert [citation.state for citation in cited] == ["read"]
+    places: list[Mapping[str, Any]] = [one.published() for one in cited]
+    ended = TurnEnded(
+        "answered",
+        "because",
+        None,
+        places,
+        {"status": "not_requested"},
+        1,
+        {},
+        0,
+        cited_sha256=[one.sha256 for one in cited],
+    )
+    answer = last_answer([{"type": "turn_ended", **body(ended)}])
+    assert answer is not None
+    write(tmp_path, "a.py", later)
+    with HostTree(tmp_path) as tree:
+        assert [(one.now, one.line) for one in recheck(answer, tree)] == [now]

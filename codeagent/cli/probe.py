@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,9 +49,9 @@ def probe(engine: Engine, found: Image, settings: SandboxSettings, repo: Path) -
     from codeagent.sandbox.sandbox import open_sandbox
 
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="codeagent-doctor-") as outputs:
+    with engine.reaper.folder("codeagent-doctor-") as outputs:
         box = toolbox.ensure(engine, lambda *_: None)
-        sandbox = open_sandbox(engine, found, box, repo, settings, "doctor", Path(outputs), lambda *_: None)
+        sandbox = open_sandbox(engine, found, box, repo, settings, "doctor", outputs, lambda *_: None)
         try:
             try:
                 listing = sandbox.list_dir(".", 1, 0)

@@ -202,7 +202,6 @@ def _shell(args: argparse.Namespace) -> int:
     """Opens the session's sandbox without a session: nothing is recorded, nothing is written."""
     import os
     import secrets
-    import tempfile
 
     from codeagent.applying.record import require_finished
     from codeagent.cli.repository import repository
@@ -220,10 +219,10 @@ def _shell(args: argparse.Namespace) -> int:
     require_finished(state_dir(), repo)
     session_id = f"shell-{secrets.token_hex(4)}"
     engine = connect(settings.docker_host)
-    with contextlib.closing(engine), tempfile.TemporaryDirectory(prefix="codeagent-shell-") as folder:
+    with contextlib.closing(engine), engine.reaper.folder("codeagent-shell-") as folder:
         with Terminal(None, sys.stderr) as terminal:
             found = image.ensure(engine, settings.image, terminal.steps)
             box = toolbox.ensure(engine, terminal.steps)
             terminal.steps("", 0, 0)
-        with open_sandbox(engine, found, box, repo, settings, session_id, Path(folder)) as sandbox:
+        with open_sandbox(engine, found, box, repo, settings, session_id, folder) as sandbox:
             return run_shell(sandbox, engine, session_id, box, os.environ.get("TERM", "dumb"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,8 @@ from codeagent.sandbox.channel import Channel, ChannelLost
 from codeagent.sandbox.door import TARGET, Door
 from codeagent.sandbox.frames import VERSION
 from codeagent.sandbox.hardening import Plan, options
-from codeagent.sandbox.owner import OWNER_LABEL, SESSION_LABEL, Owner, is_gone
+from codeagent.sandbox.made import create_container, remove_container
+from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner, is_gone
 from codeagent.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 START_SECONDS = 60.0
 DIAGNOSIS_SECONDS = 3.0
-REMOVE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,16 @@ class Guest:
 class Container:
     """A running container whose main process is a guest. Use `start_container`; end it with `close`."""
 
-    def __init__(self, engine: Engine, identity: str, channel: Channel, guest: Guest) -> None:
+    def __init__(self, engine: Engine, name: str, channel: Channel, guest: Guest) -> None:
         self._engine = engine
-        self.id = identity
+        self.name = name
         self.channel = channel
         self.guest = guest
 
     def close(self) -> None:
         """Ends and removes the container; nothing of it is left when this returns. Never raises."""
         self.channel.close()
-        _remove(self._engine, self.id)
+        remove_container(self._engine, self.name)
 
 
 def start_container(engine: Engine, plan: Plan, settings: SandboxSettings, folder: Path | None) -> Container:
@@ -95,29 +95,29 @@ def _door(engine: Engine, folder: Path | None) -> Iterator[Door | None]:
 
 
 def _start(engine: Engine, plan: Plan, settings: SandboxSettings, door: Door | None) -> Container:
-    api = engine.client.api
+    # The name is ours, so that whoever tidies up after us knows it even when the engine's answer never comes.
+    name = f"codeagent-{plan.labels[ROLE_LABEL]}-{secrets.token_hex(6)}"
     if door is not None:
         plan = replace(plan, mounts=(door.mount, *plan.mounts))
     with contextlib.ExitStack() as undo:
-        created = api.create_container_from_config(options(plan, settings))  # type: ignore[no-untyped-call]
-        identity = str(created["Id"])
-        undo.callback(_remove, engine, identity)
+        create_container(engine, name, options(plan, settings))
+        undo.callback(remove_container, engine, name)
         # Attached before the start: nothing that the guest says is missed, and nothing is buffered by HTTP code.
-        attached = _attach(engine, identity)
+        attached = _attach(engine, name)
         undo.callback(attached.close)
-        api.start(identity)
+        engine.client.api.start(name)
         connection = attached if door is None else door.first(attached, START_SECONDS)
-        channel = Channel(connection, diagnose=lambda: diagnosis(engine, identity))
+        channel = Channel(connection, diagnose=lambda: diagnosis(engine, name))
         undo.callback(channel.close)
         channel.start()
         guest = _greeted(channel)
         undo.pop_all()
-    return Container(engine, identity, channel, guest)
+    return Container(engine, name, channel, guest)
 
 
-def _attach(engine: Engine, identity: str) -> Attached:
+def _attach(engine: Engine, name: str) -> Attached:
     params = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-    return Attached(engine.client.api.attach_socket(identity, params))
+    return Attached(engine.client.api.attach_socket(name, params))
 
 
 def _greeted(channel: Channel) -> Guest:
@@ -190,26 +190,6 @@ def _silent() -> SandboxError:
     return SandboxError("The engine stopped answering while a container was started.", "Is it running?")
 
 
-def _remove(engine: Engine, identity: str) -> None:
-    """Removes a container, whatever its state, and waits until it is gone. Never raises."""
-    import docker.errors
-    import requests
-
-    until = time.monotonic() + REMOVE_SECONDS
-    with contextlib.suppress(docker.errors.NotFound, requests.RequestException):
-        while True:
-            try:
-                engine.client.api.remove_container(identity, force=True, v=True)
-                return
-            except docker.errors.NotFound:
-                raise
-            except docker.errors.DockerException:
-                # Mostly: the engine is removing it already, because its guest has ended.
-                if time.monotonic() > until:
-                    return
-                time.sleep(0.02)
-
-
 def reap_orphans(engine: Engine, here: Owner | None = None) -> list[str]:
     """Removes containers and volumes of sessions whose owner has provably ended; their names."""
     import docker.errors
@@ -221,7 +201,7 @@ def reap_orphans(engine: Engine, here: Owner | None = None) -> list[str]:
     with contextlib.suppress(docker.errors.DockerException, requests.RequestException):
         for container in api.containers(all=True, filters={"label": SESSION_LABEL}):
             if is_gone((container.get("Labels") or {}).get(OWNER_LABEL, ""), here):
-                _remove(engine, container["Id"])
+                remove_container(engine, container["Id"])
                 removed.append(str(container["Id"])[:12])
         for volume in api.volumes(filters={"label": SESSION_LABEL})["Volumes"] or []:
             if is_gone((volume.get("Labels") or {}).get(OWNER_LABEL, ""), here):

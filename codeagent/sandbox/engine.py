@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.errors import SandboxError
 from codeagent.sandbox import private_engine, ssh
 from codeagent.sandbox.endpoints import CONNECT_SECONDS, Endpoint, endpoints, socket_failure
+from codeagent.sandbox.reaper import Reaper
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -26,15 +27,26 @@ _NO_PERMISSION = "permission denied"
 
 @dataclass(frozen=True)
 class Engine:
-    """A connected engine. `architecture` in Docker's words (`amd64`, `arm64`), `api` such as `1.41`."""
+    """A connected engine. `architecture` in Docker's words (`amd64`, `arm64`), `api` such as `1.41`.
+
+    `reaper` is told of everything that must not outlive this process.
+    """
 
     client: DockerClient
-    host: str
-    found_by: str
+    endpoint: Endpoint
     version: str
     api: str
     architecture: str
+    reaper: Reaper
     tunnel: ssh.Forward | None = None
+
+    @property
+    def host(self) -> str:
+        return self.endpoint.host
+
+    @property
+    def found_by(self) -> str:
+        return self.endpoint.found_by
 
     @cached_property
     def info(self) -> dict[str, Any]:
@@ -64,6 +76,7 @@ class Engine:
         self.client.close()
         if self.tunnel:
             self.tunnel.close()
+        self.reaper.close()
 
 
 def connect(docker_host: str | None = None, environ: Mapping[str, str] = os.environ) -> Engine:
@@ -84,19 +97,21 @@ def first(tried: list[Endpoint], environ: Mapping[str, str], seconds: float = CO
 
 def _open(endpoint: Endpoint, seconds: float) -> Engine:
     """Connects and asks for the version. OSError says why not."""
-    if endpoint.host.startswith("ssh://"):
-        tunnel = ssh.forward(endpoint.host, seconds)
-        try:
-            return _ask(endpoint, seconds, f"unix://{tunnel.socket}", tunnel)
-        except BaseException:
-            tunnel.close()
-            raise
     if (path := endpoint.socket_path) and (failure := socket_failure(path, seconds)):
         raise failure
-    return _ask(endpoint, seconds, endpoint.host)
+    with contextlib.ExitStack() as undo:
+        reaper, tunnel, url = Reaper(endpoint), None, endpoint.host
+        undo.callback(reaper.close)
+        if url.startswith("ssh://"):
+            tunnel = ssh.forward(url, seconds, reaper)
+            undo.callback(tunnel.close)
+            url = f"unix://{tunnel.socket}"
+        engine = _ask(endpoint, seconds, url, reaper, tunnel)
+        undo.pop_all()
+    return engine
 
 
-def _ask(endpoint: Endpoint, seconds: float, url: str, tunnel: ssh.Forward | None = None) -> Engine:
+def _ask(endpoint: Endpoint, seconds: float, url: str, reaper: Reaper, tunnel: ssh.Forward | None) -> Engine:
     import docker
     import docker.errors
     import requests
@@ -117,11 +132,11 @@ def _ask(endpoint: Endpoint, seconds: float, url: str, tunnel: ssh.Forward | Non
     client.api.timeout = REQUEST_SECONDS
     return Engine(
         client=client,
-        host=endpoint.host,
-        found_by=endpoint.found_by,
+        endpoint=endpoint,
         version=str(answer.get("Version", "unknown")),
         api=str(client.api.api_version),
         architecture=str(answer.get("Arch", "unknown")),
+        reaper=reaper,
         tunnel=tunnel,
     )
 

@@ -211,11 +211,13 @@ def unfinished(engine: Engine, repository: str) -> Iterator[str]:
     import requests
 
     name = f"{repository}:{Owner.current().tag()}"
+    engine.reaper.expect("image", name)
     try:
         yield name
     finally:
         with contextlib.suppress(docker.errors.APIError, requests.RequestException):
             engine.client.api.remove_image(name)
+        engine.reaper.gone("image", name)
 
 
 def _import(engine: Engine, archive: Any, name: str) -> None:

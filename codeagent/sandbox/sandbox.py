@@ -19,13 +19,14 @@ from codeagent.sandbox.channel import ChannelLost, Outdated
 from codeagent.sandbox.container import Container, reap_orphans
 from codeagent.sandbox.ended import command_result
 from codeagent.sandbox.hardening import WORKSPACE, Mount
+from codeagent.sandbox.made import remove_volumes
 from codeagent.sandbox.marker import host_marker
 from codeagent.sandbox.output import OutputKeeper, saved_name
 from codeagent.sandbox.reading import Reading
 from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Flag, Listing, Steps
 from codeagent.sandbox.session_containers import Guarded, Lease, Parts, Slot, Starter, hanging_up
 from codeagent.sandbox.view import View, Volumes
-from codeagent.sandbox.volume import create_volumes, remove_volumes
+from codeagent.sandbox.volume import create_volumes
 from codeagent.settings import SandboxSettings
 
 if TYPE_CHECKING:

@@ -103,20 +103,20 @@ class Lease:
     @contextlib.contextmanager
     def holding(self, container: Container) -> Iterator[None]:
         with self._lock:
-            self._users[container.id] = self._users.get(container.id, 0) + 1
+            self._users[container.name] = self._users.get(container.name, 0) + 1
         try:
             yield
         finally:
             with self._lock:
-                self._users[container.id] -= 1
-                done = self._retired.pop(container.id, None) if not self._users[container.id] else None
+                self._users[container.name] -= 1
+                done = self._retired.pop(container.name, None) if not self._users[container.name] else None
             if done:
                 done.close()
 
     def retire(self, container: Container) -> None:
         with self._lock:
-            if self._users.get(container.id):
-                self._retired[container.id] = container
+            if self._users.get(container.name):
+                self._retired[container.name] = container
                 return
         container.close()
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import tempfile
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from codeagent.sandbox.reaper import Reaper
 
 REMOTE_SOCKET = "/var/run/docker.sock"
 READY = b"codeagent: forwarded\n"
@@ -24,7 +26,7 @@ class Forward:
 
     socket: Path
     _client: subprocess.Popen[bytes]
-    _folder: tempfile.TemporaryDirectory[str]
+    _folder: ExitStack
 
     def close(self) -> None:
         assert self._client.stdin and self._client.stdout  # noqa: S101 -- both are pipes
@@ -32,18 +34,18 @@ class Forward:
         self._client.stdout.close()
         self._client.terminate()
         self._client.wait()
-        self._folder.cleanup()
+        self._folder.close()
 
 
-def forward(url: str, seconds: float) -> Forward:
+def forward(url: str, seconds: float, reaper: Reaper) -> Forward:
     """Connects to `ssh://[user@]host[:port][/path/of/docker.sock]`. OSError says why not, in ssh's words."""
     parts = urlsplit(url)
     if not parts.hostname:
         raise OSError("it names no host")
     if not shutil.which("ssh"):
         raise OSError("the ssh client is not installed")
-    folder = tempfile.TemporaryDirectory(prefix="codeagent-ssh-")
-    local = Path(folder.name) / "docker.sock"
+    folder = ExitStack()
+    local = folder.enter_context(reaper.folder("codeagent-ssh-")) / "docker.sock"
     client = subprocess.Popen(
         [
             "ssh",

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from codeagent.errors import SandboxError
 from codeagent.sandbox import image
 from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.made import remove_container
 from codeagent.sandbox.seam import Steps
 
 NAME = "codeagent-toolbox"
@@ -126,25 +127,26 @@ def _fill(engine: Engine, name: str, digest: str) -> None:
 
     api = engine.client.api
     volume = f"{NAME}-{digest}"
+    filling = f"{volume}-filling"
     with contextlib.suppress(docker.errors.NotFound, docker.errors.APIError):
         # Left over empty or half filled. What is in use stays, so it was whole.
         api.remove_volume(volume)
     try:
-        api.create_container(
-            name,
-            command=["true"],
-            name=f"{volume}-filling",
-            labels={LABEL: digest},
-            host_config=api.create_host_config(
-                mounts=[Mount(TARGET, volume, labels={LABEL: digest})], network_mode="none"
-            ),
-        )
+        with engine.reaper.making("container", filling):
+            api.create_container(
+                name,
+                command=["true"],
+                name=filling,
+                labels={LABEL: digest},
+                host_config=api.create_host_config(
+                    mounts=[Mount(TARGET, volume, labels={LABEL: digest})], network_mode="none"
+                ),
+            )
     except docker.errors.APIError as error:
         if error.status_code != _CONFLICT:
             raise
         _await_other(engine, digest)
-    with contextlib.suppress(docker.errors.APIError):
-        api.remove_container(f"{volume}-filling", force=True)
+    remove_container(engine, filling)
 
 
 def _await_other(engine: Engine, digest: str) -> None:

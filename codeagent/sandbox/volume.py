@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
+import secrets
 import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from codeagent.errors import SandboxError
+from codeagent.sandbox.made import create_container, create_volume, remove_container, remove_volumes
 
 if TYPE_CHECKING:
     from codeagent.sandbox.engine import Engine
-
-REMOVE_SECONDS = 5.0
 
 
 def create_volumes(
@@ -28,15 +27,15 @@ def create_volumes(
     import docker.errors
     import requests
 
-    api = engine.client.api
     try:
         for name in names:
-            api.create_volume(name, labels=dict(labels))
-        carrier = api.create_container_from_config(_carrier(image_id, names, labels))["Id"]  # type: ignore[no-untyped-call]
+            create_volume(engine, name, labels)
+        carrier = f"codeagent-carrier-{secrets.token_hex(6)}"
+        create_container(engine, carrier, _carrier(image_id, names, labels))
         try:
-            api.put_archive(carrier, "/", _folders(names, uid, gid))
+            engine.client.api.put_archive(carrier, "/", _folders(names, uid, gid))
         finally:
-            api.remove_container(carrier, force=True, v=True)
+            remove_container(engine, carrier)
     except (docker.errors.DockerException, requests.RequestException) as error:
         remove_volumes(engine, names)
         raise SandboxError(
@@ -67,28 +66,3 @@ def _folders(names: Sequence[str], uid: int, gid: int) -> bytes:
             member.mtime = int(time.time())
             tar.addfile(member)
     return archive.getvalue()
-
-
-def remove_volumes(engine: Engine, names: Sequence[str]) -> None:
-    """Removes volumes, waiting a little for containers that are on their way out. Never raises."""
-    until = time.monotonic() + REMOVE_SECONDS
-    for name in names:
-        _remove_volume(engine, name, until)
-
-
-def _remove_volume(engine: Engine, name: str, until: float) -> None:
-    import docker.errors
-    import requests
-
-    with contextlib.suppress(docker.errors.NotFound, requests.RequestException):
-        while True:
-            try:
-                engine.client.api.remove_volume(name, force=True)
-                return
-            except docker.errors.NotFound:
-                raise
-            except docker.errors.DockerException:
-                # In use; a later start removes it if it stays so.
-                if time.monotonic() > until:
-                    return
-                time.sleep(0.1)

@@ -202,7 +202,7 @@ def test_a_lost_writer_is_replaced_and_the_diff_is_the_same(open_one: Open, repo
     before = opened.sandbox.diff()
     writer = opened.sandbox._writing_slot().container
     assert writer is not None
-    engine.client.api.kill(writer.id)
+    engine.client.api.kill(writer.name)
     time.sleep(0.5)
     opened.run("true", writable=True)
     assert opened.sandbox.diff() == before

@@ -11,8 +11,10 @@ import pytest
 
 from codeagent.errors import SandboxError
 from codeagent.sandbox import toolbox
+from codeagent.sandbox.endpoints import Endpoint
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.inventory import Holding, Kind, holdings
+from codeagent.sandbox.reaper import Reaper
 
 
 def engine(*answers: Any) -> Engine:
@@ -26,7 +28,9 @@ def engine(*answers: Any) -> Engine:
         return answer
 
     api = SimpleNamespace(timeout=60)
-    return Engine(cast(Any, SimpleNamespace(df=df, api=api)), "unix:///x", "a test", "20", "1.41", "amd64")
+    endpoint = Endpoint("unix:///x", "a test")
+    client = cast(Any, SimpleNamespace(df=df, api=api))
+    return Engine(client, endpoint, "20", "1.41", "amd64", Reaper(endpoint))
 
 
 def image(created: float, tags: list[str]) -> dict[str, Any]:

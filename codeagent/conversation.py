@@ -38,11 +38,12 @@ class UserMessage:
 
     `origin` tells them apart in reports: `user` is what was typed; `program` is a note that codeagent
     adds (a changed file, a summary, the request to say what is known before a limit stops the turn);
-    `repository` is untrusted text such as AGENTS.md.
+    `repository` is untrusted text such as AGENTS.md. One that an API's compaction gave back has a `source`.
     """
 
     text: str
     origin: Literal["user", "program", "repository"] = "user"
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """An opaque item; returned verbatim to the provider and model that wrote it, and to nobody else."""
+    """An opaque item, such as a compaction; returned verbatim to the provider and model that wrote it, and to nobody
+    else."""
 
     source: Source
 

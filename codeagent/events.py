@@ -130,14 +130,21 @@ class WorkspaceChanged:
 class Compacted:
     """What is sent from here on is shorter; the log keeps everything.
 
-    `cleared_calls` are the calls whose outputs were cleared now; `summarised_rounds` is how many rounds, counted
-    from the start of the conversation, `summary` stands for (0 and null when there is none).
+    `cleared_calls` are the calls whose outputs were cleared now, `cut_calls` says of how many of them so many bytes
+    are still sent; `summarised_rounds` is how many rounds, counted from the start of the conversation, are summarised
+    by now. When some were summarised now, `summary` stands for them, beside the user's own messages (`message_bytes`
+    of them at most) and beside what the API made of the rounds where it did: `compaction`, which is `{api, provider,
+    model, items, usage}`, the items verbatim. `tokens_per_byte` is how the size of requests was estimated.
     """
 
     type: ClassVar[str] = "compacted"
     cleared_calls: list[str]
     summarised_rounds: int
     summary: str | None = None
+    message_bytes: int = 0
+    cut_calls: Mapping[str, int] = field(default_factory=dict)
+    compaction: Mapping[str, Any] | None = None
+    tokens_per_byte: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

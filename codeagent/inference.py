@@ -104,6 +104,9 @@ class RetryNotice:
 
 Progress = Callable[[TextDelta | RetryNotice], None]
 
+Compact = Callable[[Sequence[Item]], Inference | None]
+"""What stands for these items from now on, as `Provider.compact` makes it."""
+
 
 class Provider(Protocol):
     """Answers requests. One object serves one conversation; it is used from one thread."""
@@ -128,4 +131,11 @@ class Provider(Protocol):
 
         Raises ModelError when the API failed for good or refused the request, ContextFull when the
         request is too long. May be left by Interrupted at any time; nothing of the response is kept.
+        """
+
+    def compact(self, request: Request, progress: Progress) -> Inference | None:
+        """What the API itself makes of the request's items: fewer ones, opaque in part, that stand for them.
+
+        None where the API or its server has nothing of the kind, or when it failed; never raises an error. No call is
+        among the items, and none of those given may be unanswered. May be left by Interrupted at any time.
         """

@@ -164,6 +164,34 @@ def _response_end(shell: Json, body: Json, reply: Reply, items: list[Json], memo
     return response
 
 
+def compacted(body: Json, memory: Memory) -> Json:
+    """What `/responses/compact` answers: the user's messages as they were, and one item that stands for the rest."""
+    given = memory.input_of(body)
+    output: list[Json] = []
+    for message in (item for item in given if item.get("role") == "user"):
+        content = message["content"]
+        parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+        said = {"id": f"msg_{memory.number()}", "type": "message", "status": "completed", "role": "user"}
+        output.append({**said, "content": parts})
+    number = memory.number()
+    output.append({"id": f"cmp_{number}", "type": "compaction", "encrypted_content": f"compacted-{number}-" * 100})
+    memory.compacted.update({item["id"]: item for item in output})
+    size = len(json.dumps(body)) // 4
+    return {
+        "id": f"resp_{number}",
+        "object": "response.compaction",
+        "created_at": 1_790_000_000,
+        "output": output,
+        "usage": {
+            "input_tokens": size,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 400,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": size + 400,
+        },
+    }
+
+
 def _responses_stream(body: Json, reply: Reply, memory: Memory) -> list[bytes]:
     shell = _response_shell(body, memory.number())
     items = _response_items(reply, memory)

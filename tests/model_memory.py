@@ -27,13 +27,14 @@ class Rejection:
 
 @dataclass
 class Memory:
-    """What the server issued: sealed reasoning, signatures, and which items cannot do without them."""
+    """What the server issued: sealed reasoning, signatures, compactions, and which items cannot do without them."""
 
     reasoning: dict[str, str] = field(default_factory=dict)
     needs_reasoning: dict[str, str] = field(default_factory=dict)
     signatures: dict[str, str] = field(default_factory=dict)
     needs_thinking: dict[str, str] = field(default_factory=dict)
     stored: dict[str, list[Json]] = field(default_factory=dict)
+    compacted: dict[str, Json] = field(default_factory=dict)
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     def number(self) -> int:

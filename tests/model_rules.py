@@ -29,6 +29,10 @@ PARAMETERS = {
         "truncation prompt_cache_key prompt_cache_options service_tier background safety_identifier metadata "
         "temperature top_p"
     ),
+    "compact": words(
+        "model input instructions previous_response_id prompt_cache_key prompt_cache_options prompt_cache_retention "
+        "service_tier image"
+    ),
     "chat": words(
         "model messages tools tool_choice parallel_tool_calls max_completion_tokens max_tokens stream "
         "stream_options reasoning_effort prompt_cache_key seed temperature top_p stop response_format thinking "
@@ -42,7 +46,7 @@ PARAMETERS = {
 
 
 def rejection(api: str, body: Json, headers: Mapping[str, str], memory: Memory) -> Rejection | None:
-    """The first thing that a real server would not accept, or None."""
+    """The first thing that a real server would not accept, or None. `compact` is the compaction of `responses`."""
     try:
         only(body, PARAMETERS[api], "")
         if not isinstance(body.get("model"), str) or not body["model"]:
@@ -51,6 +55,8 @@ def rejection(api: str, body: Json, headers: Mapping[str, str], memory: Memory) 
             raise Wrong("the body holds text that is not Unicode")
         if api == "responses":
             _responses(body, memory)
+        elif api == "compact":
+            _input({**body, "store": bool(memory.stored)}, memory)
         elif api == "chat":
             check_chat(body)
         else:
@@ -100,6 +106,10 @@ def _responses(body: Json, memory: Memory) -> None:
     unique([tool["name"] for tool in tools], "tool")
     unknown = set(body.get("include") or ()) - INCLUDES
     require(not unknown, f"Invalid value: {unknown}", "invalid_value", "include")
+    _input(body, memory)
+
+
+def _input(body: Json, memory: Memory) -> None:
     require(body.get("input"), "Missing required parameter: 'input'.", "missing_required_parameter", "input")
     given = body["input"]
     for index, item in enumerate([] if isinstance(given, str) else given):
@@ -117,8 +127,14 @@ def _input_item(item: Json, where: str, body: Json, memory: Memory) -> None:
     kind = item.get("type", "message")
     require(kind in ITEM_KEYS, f"Invalid value: '{kind}' for {where}type", "invalid_value", f"{where}type")
     only(item, ITEM_KEYS[kind], where)
+    issued = memory.compacted.get(item.get("id") or "")
     if kind == "message":
         _response_message(item, where)
+        require(issued in (None, item), f"Item '{item.get('id')}' is not what the compaction gave.")
+    elif kind == "compaction":
+        require(item.get("encrypted_content"), f"Missing required parameter: '{where}encrypted_content'.")
+        message = f"The encrypted content for item {item.get('id')} could not be verified."
+        require(item == issued, message, "invalid_encrypted_content")
     elif kind == "function_call":
         require(isinstance(item.get("arguments"), str), f"Invalid type for '{where}arguments'", "invalid_type")
         require(NAME.match(str(item.get("name"))), f"Invalid '{where}name': it does not match the pattern.")

@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal
 
-from tests.model_forms import Reply, frames, whole
+from tests.model_forms import Reply, compacted, frames, whole
 from tests.model_memory import Memory, Rejection
 from tests.model_rules import prefix_fault, rejection
 from tests.model_script import (
@@ -69,6 +69,9 @@ class ModelServer:
     `prefix_changes`, but neither instructions nor tools; `free` checks nothing. `rules` are further checks, each
     `(api, body) -> Rejection | None`; their rejections fail the test only with `rejections="fail"` (the default),
     while `"allow"` counts all of them in `rejected`. `models` and `key` make it answer 404 and 401.
+
+    `/responses/compact` takes nothing of the script and is listed in `compactions`, not in `requests`. `compacts`
+    says what it answers: True compacts, False is a server without it, an entry is that.
     """
 
     def __init__(
@@ -80,8 +83,10 @@ class ModelServer:
         rejections: Literal["fail", "allow"] = "fail",
         models: Iterable[str] | None = None,
         key: str | None = None,
+        compacts: bool | Entry | Callable[[Received], bool | Entry] = True,
     ) -> None:
         self.requests: list[Received] = []
+        self.compactions: list[Received] = []
         self.rejected: list[str] = []
         self.faults: list[str] = []
         self.prefix_changes = 0
@@ -94,6 +99,7 @@ class ModelServer:
         self._rejections = rejections
         self.models = None if models is None else list(models)
         self._key = key
+        self._compacts = compacts
         self._earlier: dict[tuple[str, str], Received] = {}
         self._lock = threading.Lock()
         self.closing = threading.Event()
@@ -160,6 +166,23 @@ class ModelServer:
             entry = self._next()
         return entry(received) if callable(entry) else entry
 
+    def admit_compaction(self, received: Received) -> Entry | dict[str, Any]:
+        """The answer to a request for a compaction: an object where it is one."""
+        with self._lock:
+            self.compactions.append(received)
+            compacts = self._compacts(received) if callable(self._compacts) else self._compacts
+            if compacts is False:
+                return Status(404, {}, {"detail": "Not Found"})
+            refused = self._refused(received, "compact")
+            if refused is not None:
+                return refused
+            return compacted(received.body, self.memory) if compacts is True else compacts
+
+    def forget_compactions(self) -> None:
+        """What earlier compactions hold can no longer be read, as after a change of keys."""
+        with self._lock:
+            self.memory.compacted.clear()
+
     def _next(self) -> Scripted:
         if callable(self._script):
             return self._script
@@ -169,7 +192,7 @@ class ModelServer:
         self._used += 1
         return self._script[self._used - 1]
 
-    def _refused(self, received: Received) -> Status | None:
+    def _refused(self, received: Received, rules: str = "") -> Status | None:
         keys = (received.headers.get("authorization", "").removeprefix("Bearer "), received.headers.get("x-api-key"))
         if self._key is not None and self._key not in keys:
             message = f"Incorrect API key provided: {keys[0][:7]}***"
@@ -178,9 +201,10 @@ class ModelServer:
         if self.models is not None and model not in self.models:
             error = {"message": f"The model `{model}` does not exist", "code": "model_not_found"}
             return Status(404, {}, {"type": "error", "error": {**error, "type": "not_found_error"}})
-        wrong = rejection(received.api, received.body, received.headers, self.memory)
+        rules = rules or received.api
+        wrong = rejection(rules, received.body, received.headers, self.memory)
         if wrong is None:
-            wrong = next((r for rule in self._rules if (r := rule(received.api, received.body))), None)
+            wrong = next((r for rule in self._rules if (r := rule(rules, received.body))), None)
         if wrong is None:
             return None
         self.rejected.append(wrong.message)
@@ -246,7 +270,12 @@ class _Connection(BaseHTTPRequestHandler):
         if len(raw) < length:  # whoever asked was killed half-way through
             self.close_connection = True
             return
-        ends: dict[str, Api] = {"/responses": "responses", "/chat/completions": "chat", "/messages": "messages"}
+        ends: dict[str, Api] = {
+            "/responses": "responses",
+            "/responses/compact": "responses",
+            "/chat/completions": "chat",
+            "/messages": "messages",
+        }
         path = self.path.split("?")[0]
         api = next((api for end, api in ends.items() if path.endswith(end)), None)
         if api is None:
@@ -261,8 +290,12 @@ class _Connection(BaseHTTPRequestHandler):
         headers = {key.lower(): value for key, value in self.headers.items()}
         received = Received(api, path, headers, raw, body)
         try:
-            entry = self.server_of.admit(received)
-            self._answer(received, entry)
+            compacting = path.endswith("/compact")
+            entry = self.server_of.admit_compaction(received) if compacting else self.server_of.admit(received)
+            if isinstance(entry, dict):
+                self._plain(200, json.dumps(entry).encode(), {"content-type": "application/json"})
+            else:
+                self._answer(received, entry)
         except (BrokenPipeError, ConnectionResetError, ConnectionAbortedError):
             self.close_connection = True
 

@@ -5,20 +5,21 @@ window. Then, in this order and each only as far as needed: old outputs are clea
 summary, the newest outputs are cut. Calls stay beside their outputs and reasoning beside its call, because only
 whole rounds are taken out and only the text of outputs is replaced.
 
-The summary is made by the program from the calls and their outputs (see `summary.py`), not by one more inference:
-it costs nothing, cannot fail, names only what happened, and is the same when the session is resumed.
+The summary is made by the program from the calls and their outputs (see `summary.py`): it costs nothing, cannot fail,
+names only what happened. Where the API compacts rounds itself, what it made of them stands before the summary and
+never instead of it: it is opaque, and nothing that must survive depends on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 from codeagent.agent.summary import kept_messages, summarise
 from codeagent.conversation import AssistantMessage, Item, Reasoning, ToolCall, ToolOutput, UserMessage
 from codeagent.errors import ContextFull
 from codeagent.events import Compacted
-from codeagent.inference import Finish, Inference, ToolSpec
+from codeagent.inference import Compact, Finish, Inference, ToolSpec
 
 TOKENS_PER_BYTE = 1 / 3.5
 """Where the estimate starts; the server's own counts move it within the bounds that real tokenizers have."""
@@ -35,47 +36,80 @@ _TAIL_SHARE = 0.35
 _WORTH_CLEARING = 400  # bytes; below, the note that stands instead saves nothing
 
 
+@dataclass(frozen=True)
+class _Excerpt:
+    """What of a conversation is sent: not the items before `start`, which `head` stands for; of outputs, by call id,
+    the text that replaced them."""
+
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    start: int = 0
+    head: tuple[Item, ...] = ()
+
+    def shown(self, item: Item) -> Item:
+        if isinstance(item, ToolOutput) and item.call_id in self.replaced:
+            return replace(item, text=self.replaced[item.call_id])
+        return item
+
+
 class Context:
     """The view of one conversation. `fit` and `shorten` are given the whole conversation each time.
 
-    `window` is in tokens and holds request and response together.
+    `window` is in tokens and holds request and response together. `changed` names the files that differ in the
+    private copy now, for a summary.
     """
 
-    def __init__(self, window: int, instructions: str, tools: Sequence[ToolSpec]) -> None:
+    def __init__(
+        self,
+        window: int,
+        instructions: str,
+        tools: Sequence[ToolSpec],
+        changed: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
         self._limit = window - min(window // 5, 20_000)  # the response needs room, too
         self._window = window
+        self._changed = changed
         self._fixed = _bytes(instructions) + sum(
             _bytes(tool.name) + _bytes(tool.description) + _bytes(str(tool.parameters)) for tool in tools
         )
         self._rate = TOKENS_PER_BYTE
         self._calibrated = False
         self._shortened = False  # and no whole response has come since
-        self._replaced: dict[str, str] = {}
-        self._start = 0  # items before it are represented by the summary
-        self._summary: str | None = None
+        self._excerpt = _Excerpt()
         self._view: list[Item] = []
         self._view_bytes = 0
         self._seen = 0  # how many items of the conversation the view has taken in
 
-    def restore(
-        self, items: Sequence[Item], cleared: Iterable[str], summarised_rounds: int, summary: str | None
-    ) -> None:
-        """Takes up what an earlier process had compacted (from its `compacted` events)."""
-        texts = _texts(items)
-        self._replaced = {call_id: _cleared(texts[call_id]) for call_id in cleared if call_id in texts}
-        starts = _round_starts(items)
-        if summary and 0 < summarised_rounds < len(starts):
-            self._start = starts[summarised_rounds]
-            self._summary = summary
-        self._rebuild(items)
+    def restore(self, items: Sequence[Item], compactions: Sequence[Compacted], made: Sequence[Item] = ()) -> None:
+        """Takes up what an earlier process had compacted: the same view, to the byte.
 
-    def fit(self, items: Sequence[Item]) -> tuple[Sequence[Item], Compacted | None]:
-        """What to send, and what was taken out just now. Raises ContextFull when it cannot be made to fit."""
+        `made` is what the API made of the rounds that are summarised, as items, where this one can read it.
+        """
+        texts, starts = _texts(items), _round_starts(items)
+        replaced: dict[str, str] = {}
+        start, head = 0, tuple[Item, ...]()
+        for event in compactions:
+            self._rate = _bounded(event.tokens_per_byte or self._rate)
+            for call_id in event.cleared_calls:
+                if call_id in texts:
+                    size = event.cut_calls.get(call_id)
+                    replaced[call_id] = _cleared(texts[call_id]) if size is None else _cut(texts[call_id], size)
+        last = next((event for event in reversed(compactions) if event.summary), None)
+        if last is not None and last.summary and 0 < last.summarised_rounds < len(starts):
+            start = starts[last.summarised_rounds]
+            head = _head(items[:start], last.summary, last.message_bytes or self._share(), made)
+        self._show(items, _Excerpt(replaced, start, head))
+
+    def fit(self, items: Sequence[Item], compact: Compact | None = None) -> tuple[Sequence[Item], Compacted | None]:
+        """What to send, and what was taken out just now. Raises ContextFull when it cannot be made to fit.
+
+        `compact` is asked for what stands for rounds that have to go. When it is left by an exception, nothing has
+        changed.
+        """
         self._take_in(items)
         if self._estimate() <= self._limit:
             return list(self._view), None
         target, enough = round(self._limit * _CLEARED_TO), round(self._limit * _ENOUGH)
-        compacted = self._compact(items, target, enough, (RECENT_ROUNDS, 1))
+        compacted = self._compact(items, target, enough, (RECENT_ROUNDS, 1), compact)
         # Before the first response the estimate is only a guess; then the server decides.
         if self._calibrated and self._estimate() > self._window:
             raise self._full()
@@ -93,7 +127,7 @@ class Context:
         refused = self._estimate()
         self._limit = max(min(self._limit, round(refused * 0.8)), 1_000)
         target = round(self._limit * 0.5)
-        compacted = self._compact(items, target, target, (1,))
+        compacted = self._compact(items, target, target, (1,), None)
         return list(self._view), compacted if self._estimate() < refused else None
 
     def used(self, inference: Inference) -> None:
@@ -101,30 +135,22 @@ class Context:
         self._shortened = self._shortened and inference.finish is Finish.CONTEXT_FULL
         rate = inference.usage.input_tokens / (self._view_bytes + self._fixed)
         if rate > _CREDIBLE_RATE:
-            low, high = _RATE_BOUNDS
-            self._rate = min(high, max(low, rate))
+            self._rate = _bounded(rate)
             self._calibrated = True
 
     def _take_in(self, items: Sequence[Item]) -> None:
         if len(items) < self._seen:
-            self._rebuild(items)
+            self._show(items, self._excerpt)
         for item in items[self._seen :]:
-            self._view.append(self._shown(item))
+            self._view.append(self._excerpt.shown(item))
             self._view_bytes += _item_bytes(self._view[-1])
         self._seen = len(items)
 
-    def _rebuild(self, items: Sequence[Item]) -> None:
-        head: list[Item] = []
-        if self._summary is not None:
-            head = [*kept_messages(items[: self._start], self._share()), UserMessage(self._summary, "program")]
-        self._view = head + [self._shown(item) for item in items[self._start :]]
+    def _show(self, items: Sequence[Item], cut: _Excerpt) -> None:
+        self._excerpt = cut
+        self._view = [*cut.head, *map(cut.shown, items[cut.start :])]
         self._view_bytes = sum(map(_item_bytes, self._view))
         self._seen = len(items)
-
-    def _shown(self, item: Item) -> Item:
-        if isinstance(item, ToolOutput) and item.call_id in self._replaced:
-            return replace(item, text=self._replaced[item.call_id])
-        return item
 
     def _estimate(self) -> int:
         """Tokens of the view with instructions and tools."""
@@ -134,70 +160,128 @@ class Context:
         """Bytes that a summary, or the user's own messages beside it, may take."""
         return round(self._limit * _SUMMARY_SHARE / self._rate)
 
-    def _compact(self, items: Sequence[Item], target: int, enough: int, recent: Sequence[int]) -> Compacted | None:
+    def _compact(
+        self, items: Sequence[Item], target: int, enough: int, recent: Sequence[int], compact: Compact | None
+    ) -> Compacted | None:
         """Takes out what it must, in the order of the module's first words; None when nothing could go."""
-        before, start = dict(self._replaced), self._start
-        starts = _round_starts(items)
-        for rounds in recent:
+        before, starts = self._excerpt, _round_starts(items)
+        event = Compacted([], 0, tokens_per_byte=self._rate)
+        try:
+            for rounds in recent:
+                if self._estimate() > enough:
+                    self._clear(items, starts, target, rounds)
             if self._estimate() > enough:
-                self._clear(items, starts, target, rounds)
-        if self._estimate() > enough:
-            self._summarise(items, starts)
-        if self._estimate() > self._limit:
-            self._cut_last(items)
-        cleared = [call_id for call_id, text in self._replaced.items() if before.get(call_id) != text]
-        if not cleared and start == self._start:
+                event = self._summarise(items, starts, before, compact, enough) or event
+        except BaseException:
+            self._show(items, before)  # what was not recorded has not happened
+            raise
+        sizes = self._cut_last(items) if self._estimate() > self._limit else {}
+        replaced, earlier = self._excerpt.replaced, before.replaced
+        cleared = [call_id for call_id, text in replaced.items() if earlier.get(call_id) != text]
+        if not cleared and event.summary is None:
             return None
-        return Compacted(cleared, sum(1 for index in starts if index < self._start), self._summary)
+        rounds = sum(1 for index in starts if index < self._excerpt.start)
+        return replace(event, cleared_calls=cleared, summarised_rounds=rounds, cut_calls=sizes)
 
     def _clear(self, items: Sequence[Item], starts: Sequence[int], target: int, recent: int) -> None:
         """Clears outputs, the oldest first, until the view is below the target."""
         end = starts[-recent] if len(starts) >= recent else 0
         excess = (self._estimate() - target) / self._rate
-        for item in items[self._start : end]:
+        replaced = dict(self._excerpt.replaced)
+        for item in items[self._excerpt.start : end]:
             if excess <= 0:
                 break
             if isinstance(item, ToolOutput):
                 text = _cleared(item.text)
-                saved = _bytes(self._replaced.get(item.call_id, item.text)) - _bytes(text)
+                saved = _bytes(replaced.get(item.call_id, item.text)) - _bytes(text)
                 if saved > _WORTH_CLEARING:
-                    self._replaced[item.call_id] = text
+                    replaced[item.call_id] = text
                     excess -= saved
-        self._rebuild(items)
+        self._show(items, replace(self._excerpt, replaced=replaced))
 
-    def _summarise(self, items: Sequence[Item], starts: Sequence[int]) -> None:
-        """Replaces rounds by their summary; the newest stays, and those before it that the tail has room for."""
+    def _summarise(
+        self, items: Sequence[Item], starts: Sequence[int], before: _Excerpt, compact: Compact | None, enough: int
+    ) -> Compacted | None:
+        """Replaces rounds; the newest stays, and those before it that the tail has room for.
+
+        None when nothing more can go. What the API makes of them counts only when it leaves enough room.
+        """
+        cut = self._tail(items, starts)
+        if (
+            cut is None or starts[cut] < self._excerpt.start
+        ):  # equal: the same rounds in fewer words, for a smaller window
+            return None
+        start, room = starts[cut], self._share()
+        summary = summarise(items[:start], cut, room, self._changed())
+        event = Compacted([], cut, summary, message_bytes=room, tokens_per_byte=self._rate)
+        if compact is not None and start > before.start:
+            made = compact(_to_compact(items, start, before, room))
+            if made is not None:
+                self._show(
+                    items, replace(self._excerpt, start=start, head=_head(items[:start], summary, room, made.items))
+                )
+                if self._estimate() <= enough:
+                    return replace(event, compaction=_recorded(made))
+        self._show(items, replace(self._excerpt, start=start, head=_head(items[:start], summary, room, ())))
+        return event
+
+    def _tail(self, items: Sequence[Item], starts: Sequence[int]) -> int | None:
+        """The first of the rounds that stay; None when there is but one."""
         if len(starts) < 2:
-            return
+            return None
         room = self._limit * _TAIL_SHARE / self._rate
         cut, end = len(starts) - 1, len(items)
         for candidate in range(len(starts) - 1, 0, -1):
-            room -= sum(_item_bytes(self._shown(item)) for item in items[starts[candidate] : end])
+            room -= sum(_item_bytes(self._excerpt.shown(item)) for item in items[starts[candidate] : end])
             if room < 0:
                 break
             cut, end = candidate, starts[candidate]
-        if starts[cut] >= self._start:  # equal: the same rounds in fewer words, for a smaller window
-            self._start = starts[cut]
-            self._summary = summarise(items[: self._start], cut, self._share())
-            self._rebuild(items)
+        return cut
 
-    def _cut_last(self, items: Sequence[Item]) -> None:
-        """Cuts the outputs that are left to equal shares of the room that is left."""
+    def _cut_last(self, items: Sequence[Item]) -> dict[str, int]:
+        """Cuts the outputs that are left to equal shares of the room that is left; their sizes in bytes."""
         shown = [item for item in self._view if isinstance(item, ToolOutput)]
         rest = self._view_bytes - sum(_bytes(output.text) for output in shown)
         room = self._limit * 0.9 / self._rate - self._fixed - rest
         share = max(0, round(room / max(1, len(shown))))
         texts = _texts(items)
-        for output in shown:
-            if _bytes(output.text) > max(share, _WORTH_CLEARING):
-                self._replaced[output.call_id] = _cut(texts[output.call_id], share)
-        self._rebuild(items)
+        long = [output.call_id for output in shown if _bytes(output.text) > max(share, _WORTH_CLEARING)]
+        replaced = {**self._excerpt.replaced, **{call_id: _cut(texts[call_id], share) for call_id in long}}
+        self._show(items, replace(self._excerpt, replaced=replaced))
+        return dict.fromkeys(long, share)
 
     def _full(self) -> ContextFull:
         return ContextFull(
             f"The conversation does not fit into the model's context window of {self._window} tokens.",
             "Ask a shorter question, start a new session, or use a model with a larger window.",
         )
+
+
+def _head(items: Sequence[Item], summary: str, room: int, made: Sequence[Item]) -> tuple[Item, ...]:
+    """What stands for the items: what the API made of them, the user's messages that are not among it word for word,
+    and the program's summary."""
+    told = {item.text for item in made if isinstance(item, UserMessage)}
+    kept = [item for item in kept_messages(items, room) if item.text not in told]
+    return (*made, *kept, UserMessage(summary, "program"))
+
+
+def _to_compact(items: Sequence[Item], start: int, before: _Excerpt, room: int) -> list[Item]:
+    """The items before `start` as they were last sent, so that they fit, without the program's summary of earlier
+    ones: an API gives messages back as they are, and each summary would stand beside the one before it for ever."""
+    earlier = [item for item in before.head if not isinstance(item, UserMessage)]
+    return [*kept_messages(items[: before.start], room), *earlier, *map(before.shown, items[before.start : start])]
+
+
+def _recorded(made: Inference) -> Mapping[str, object]:
+    """A compaction as the log keeps it, with who can read it."""
+    source = next(source for item in made.items if (source := getattr(item, "source", None)) is not None)
+    author = {"api": source.api, "provider": source.provider, "model": source.model}
+    return {**author, "items": list(made.raw), "usage": asdict(made.usage)}
+
+
+def _bounded(rate: float) -> float:
+    low, high = _RATE_BOUNDS
+    return min(high, max(low, rate))
 
 
 def _round_starts(items: Sequence[Item]) -> list[int]:

@@ -57,6 +57,7 @@ class Limits:
         self.clock = clock
         self.usage = Usage()
         self.rounds = 0
+        self._last = 0  # tokens of the last inference
         self._error_rounds = 0
         self._repetition = Repetition()
 
@@ -65,10 +66,15 @@ class Limits:
 
     def spend(self, usage: Usage) -> None:
         self.usage = self.usage + usage
+        self._last = usage.total
 
     def budget_left(self) -> bool:
         """Whether one more inference may be afforded, rounds aside."""
         return self.seconds_left() > 0 and not self._tokens_used()
+
+    def affords(self, inferences: int) -> bool:
+        """Whether the tokens that are left are enough for so many more inferences like the last."""
+        return self.bounds.tokens is None or self.usage.total + inferences * self._last < self.bounds.tokens
 
     def repeated(self, call: ToolCall, output: ToolOutput) -> int:
         """How many times in a row this call, or the cycle it closes, has had these results."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from codeagent.agent.dispatch import Dispatcher
@@ -16,7 +17,17 @@ from codeagent.agent.limits import Limits
 from codeagent.conversation import Item, UserMessage, adopted, answer_all, text_of, unanswered
 from codeagent.errors import CodeagentError, ContextFull, ErrorKind, Interrupted, ModelError, SandboxError
 from codeagent.events import Compacted, Emit, ModelResponse, Noted, Retried, ToolFinished
-from codeagent.inference import Finish, Inference, Progress, Provider, Request, RetryNotice, TextDelta, ToolSpec
+from codeagent.inference import (
+    Compact,
+    Finish,
+    Inference,
+    Progress,
+    Provider,
+    Request,
+    RetryNotice,
+    TextDelta,
+    ToolSpec,
+)
 from codeagent.outcome import Outcome
 
 NEEDS_INPUT = "NEEDS INPUT:"
@@ -47,8 +58,11 @@ _REASONS = {
 class Fitting(Protocol):
     """Keeps requests inside the model's window (see `agent/context.py`)."""
 
-    def fit(self, items: Sequence[Item]) -> tuple[Sequence[Item], Compacted | None]:
-        """What is sent of the conversation so far, and what was taken out just now."""
+    def fit(self, items: Sequence[Item], compact: Compact) -> tuple[Sequence[Item], Compacted | None]:
+        """What is sent of the conversation so far, and what was taken out just now.
+
+        `compact` is asked for what stands for rounds that have to go; what it raises is passed on.
+        """
 
     def shorten(self, items: Sequence[Item]) -> tuple[Sequence[Item], Compacted | None]:
         """The same after the server found the request too long, or had no room left for its response.
@@ -136,7 +150,7 @@ def _round(turn: Turn, streamed: _Streamed) -> Ending | None:
 
 def _infer(turn: Turn, streamed: _Streamed, tool_choice: str = "auto") -> Inference:
     """One inference, its items kept; a request that the server finds too long is shortened once."""
-    items, compacted = turn.context.fit(turn.conversation)
+    items, compacted = turn.context.fit(turn.conversation, partial(_compact, turn, streamed))
     while True:
         if compacted is not None:
             turn.emit(compacted)
@@ -160,6 +174,18 @@ def _infer(turn: Turn, streamed: _Streamed, tool_choice: str = "auto") -> Infere
     turn.context.used(inference)
     turn.emit(_response(inference, turn.provider))
     return inference
+
+
+def _compact(turn: Turn, streamed: _Streamed, items: Sequence[Item]) -> Inference | None:
+    """What the API itself makes of rounds that have to go; None where the budget is for an answer alone."""
+    if not turn.limits.affords(2):
+        return None
+    request = Request(turn.instructions, items, turn.tools, turn.cache_key)
+    with turn.interrupts.waiting(turn.limits.seconds_left()):
+        compaction = turn.provider.compact(request, streamed)
+    if compaction is not None:
+        turn.limits.spend(compaction.usage)
+    return compaction
 
 
 def _response(inference: Inference, provider: Provider) -> ModelResponse:

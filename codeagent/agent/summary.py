@@ -15,7 +15,7 @@ _LONGEST_LINE = 200
 _TASK_CHARACTERS = 4_000  # kept of the first message, however small the window
 
 
-def kept_messages(items: Iterable[Item], room: int) -> list[Item]:
+def kept_messages(items: Iterable[Item], room: int) -> list[UserMessage]:
     """The user's own messages (the task, every constraint) and the repository's instructions, as they were.
 
     A message is cut only when together they would take more than `room` bytes; the first, being the task, has
@@ -29,9 +29,13 @@ def kept_messages(items: Iterable[Item], room: int) -> list[Item]:
     return [UserMessage(_middle_cut(item.text, size), item.origin) for item, size in zip(kept, sizes, strict=True)]
 
 
-def summarise(items: Sequence[Item], rounds: int, room: int) -> str:
-    """What was done in the given rounds, in at most about `room` bytes; of each kind the newest facts are kept."""
+def summarise(items: Sequence[Item], rounds: int, room: int, changed: Iterable[str] = ()) -> str:
+    """What was done in the given rounds, in at most about `room` bytes; of each kind the newest facts are kept.
+
+    `changed` are files that differ in the private copy now, whatever changed them.
+    """
     facts = _Facts(items)
+    facts.changed.update(dict.fromkeys(map(_one_line, changed)))
     head = (
         f"The first {rounds} rounds of this conversation were taken out to stay within the context window. "
         "This is what they contained, listed by the program; the texts themselves can be read again."
@@ -43,6 +47,7 @@ def summarise(items: Sequence[Item], rounds: int, room: int) -> str:
         ),
         ("Files changed in the private copy", list(facts.changed)),
         ("Denied, not to be tried again", facts.denied),
+        ("Proposed and not run, open still", facts.open),
         ("Interrupted, effect unknown", facts.unknown),
         ("What you wrote", facts.said),
         ("Commands and their results", facts.commands),
@@ -65,6 +70,7 @@ class _Facts:
         self.read: dict[str, list[str]] = {}
         self.changed: dict[str, None] = {}
         self.denied: list[str] = []
+        self.open: list[str] = []
         self.unknown: list[str] = []
         self.said: list[str] = []
         self.commands: list[str] = []
@@ -82,6 +88,8 @@ class _Facts:
         result = _one_line(output.text.partition("\n")[0])
         if output.error_kind is ErrorKind.DENIED:
             self.denied.append(f"{subject}: {result}")
+        elif output.error_kind is ErrorKind.CANCELLED:
+            self.open.append(f"{subject}: {result}")
         elif output.error_kind is ErrorKind.INTERRUPTED:
             self.unknown.append(subject)
         elif output.error_kind is not None or call.name not in ("read_file", "apply_patch", "run_command"):

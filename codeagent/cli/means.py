@@ -58,8 +58,8 @@ def open_means(
     Thread(target=_name_tracked, args=(sandbox, terminal), name="tracked-protected", daemon=True).start()
     provider = open_provider(choices.config.provider, closing)
     gate = _open_gate(choices, session, sandbox)
-    written = _StoredDiff(session, choices.repo, sandbox, terminal).update
-    tools = Toolset(sandbox, session.outputs, gate.classify, written).tools(patching=choices.patching)
+    diff = _StoredDiff(session, choices.repo, sandbox, terminal)
+    tools = Toolset(sandbox, session.outputs, gate.classify, diff.update).tools(patching=choices.patching)
     return Means(
         sandbox,
         partial(_fresh, opened, sandbox, session.id),
@@ -68,7 +68,7 @@ def open_means(
         gate,
         _open_evidence(choices, sandbox, conversation, closing),
         tools,
-        context_for(provider, tools),
+        context_for(provider, tools, session.diff_file),
     )
 
 
@@ -86,9 +86,19 @@ def open_provider(settings: ProviderSettings, closing: ExitStack) -> Provider:
     return provider
 
 
-def context_for(provider: Provider, tools: Mapping[str, Tool]) -> Context:
-    """What chooses the part of a conversation that fits into the provider's window."""
-    return Context(provider.context_window, instructions(), [tool.spec for tool in tools.values()])
+def context_for(provider: Provider, tools: Mapping[str, Tool], diff: Path) -> Context:
+    """What chooses the part of a conversation that fits into the provider's window. `diff` holds the change so far."""
+    specs = [tool.spec for tool in tools.values()]
+    return Context(provider.context_window, instructions(), specs, partial(_changed, diff))
+
+
+def _changed(diff: Path) -> list[str]:
+    """The files that the stored diff changes."""
+    from codeagent.patches import PatchError, parse
+
+    with suppress(OSError, PatchError):
+        return [path for each in parse(diff.read_bytes()) for path in each.paths]
+    return []
 
 
 def _sandboxes(

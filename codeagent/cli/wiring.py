@@ -156,7 +156,7 @@ class Workbench:
         self.terminal.charge(settings.price)
         if self._means is not None and provider is not None:
             # Windows differ, so what is sent of the conversation is chosen anew.
-            context = context_for(provider, self._means.tools)
+            context = context_for(provider, self._means.tools, self.session.diff_file)
             self._means = replace(self._means, provider=provider, context=context)
 
     # --- a turn ----------------------------------------------------------------------------------------
@@ -280,7 +280,8 @@ class Workbench:
         if self._means is None:
             self._means = open_means(self.choices, self.session, self.terminal, self.conversation, self._stack)
             if (past := self._history) is not None:
-                self._means.context.restore(
-                    self.conversation, past.cleared_calls, past.summarised_rounds, past.summary
-                )
+                from codeagent.session.resumption import readable
+
+                made = readable(past.compaction, self._means.provider)
+                self._means.context.restore(self.conversation, past.compactions, made)
         return self._means

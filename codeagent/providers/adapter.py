@@ -17,7 +17,7 @@ from codeagent.errors import ModelError
 from codeagent.inference import Inference, Progress, Request, RetryNotice
 from codeagent.providers.encoding import Shown, decoded
 from codeagent.providers.explain import explained, host, without_key
-from codeagent.providers.failures import Failure, Kind, final, of_event
+from codeagent.providers.failures import Failure, Kind, final, lacking, of_event
 from codeagent.providers.retry import Patience
 from codeagent.providers.sse import EventStream
 from codeagent.providers.text_calls import written_as_text
@@ -26,6 +26,9 @@ from codeagent.settings import ProviderSettings
 
 _LESSONS = 12
 """How many refusals in a row may teach something before one is taken for what it is."""
+_COMPACTION_ATTEMPTS = 2
+"""Nobody waits long for what can be done without."""
+NO_COMPACTION = "the server did not compact the conversation; the program's own summary stands for it"
 _END_SECONDS = 0.25
 _TAIL_SECONDS = 2.0  # for what may still follow the reason why the model stopped, such as the usage
 
@@ -55,6 +58,10 @@ class Dialect(Protocol):
     @property
     def path(self) -> str:
         """Of the endpoint, below the base URL."""
+
+    @property
+    def compaction(self) -> Dialect | None:
+        """How the API is asked to compact items; its response stands for those of the request. None: it cannot."""
 
     def body(self, request: Request) -> bytes: ...
 
@@ -90,6 +97,7 @@ class Adapter:
         self._dialect = speak(settings)
         self._transport = transport
         self._reached = False
+        self._compacts = True  # until the server shows that it does not
 
     @property
     def name(self) -> str:
@@ -126,22 +134,51 @@ class Adapter:
 
     def infer(self, request: Request, progress: Progress) -> Inference:
         patience = Patience(self._settings.retry_seconds, self._reached)
+        try:
+            return self._finished(self._persist(request, progress, patience), request)
+        except Failure as failure:
+            raise explained(failure, self._settings, patience.attempts) from failure
+
+    def compact(self, request: Request, progress: Progress) -> Inference | None:
+        dialect = self._dialect.compaction
+        if dialect is None or not self._compacts or not self._settings.model:
+            return None
+        patience = Patience(self._settings.retry_seconds, self._reached, attempts=_COMPACTION_ATTEMPTS)
+        try:
+            return self._persist(request, _silently(progress), patience, dialect)
+        except Failure as failure:
+            self._compacts = not lacking(failure)
+            said = without_key(failure.message, self._settings)
+            progress(RetryNotice(patience.attempts, f"{NO_COMPACTION} ({said})", 0))
+            return None
+
+    def _persist(
+        self, request: Request, progress: Progress, patience: Patience, compaction: Dialect | None = None
+    ) -> Inference:
+        """Exchanges, learning from refusals and waiting where that is right. Raises the Failure that was the last."""
         lessons = 0
         while True:
             try:
-                return self._finished(self._exchange(request, progress), request)
+                return self._exchange(compaction or self._spoken(), request, progress)
             except Failure as failure:
-                lesson = self._dialect.learn(failure) if lessons < _LESSONS and not final(failure) else ""
+                dialect = compaction or self._dialect
+                lesson = dialect.learn(failure) if lessons < _LESSONS and not final(failure) else ""
                 if lesson:
                     lessons += 1
                     progress(RetryNotice(patience.attempts + lessons, lesson, 0))
                     continue
                 wait = patience.wait_after(failure)
                 if wait is None:
-                    raise explained(failure, self._settings, patience.attempts) from failure
+                    raise
                 reason = without_key(failure.message, self._settings)
                 progress(RetryNotice(patience.attempts + lessons, reason, round(wait * 1000)))
                 self._sleep(wait)
+
+    def _spoken(self) -> Dialect:
+        """The dialect, once it is known which model is asked."""
+        if not self._settings.model:
+            self._find_model()
+        return self._dialect
 
     def _find_model(self) -> None:
         """Where no model was named: the only one that the server has."""
@@ -161,44 +198,48 @@ class Adapter:
         self._settings = replace(self._settings, model=names[0] if names else "default")
         self._dialect = self._speak(self._settings)
 
-    def _exchange(self, request: Request, progress: Progress) -> Inference:
-        if not self._settings.model:
-            self._find_model()
-        with self._transport.post(self._dialect.path, self._dialect.body(request)) as body:
+    def _exchange(self, dialect: Dialect, request: Request, progress: Progress) -> Inference:
+        with self._transport.post(dialect.path, dialect.body(request)) as body:
             self._reached = True
             show = Shown(progress)
             if body.content_type == "application/json":
-                return self._whole(b"".join(body.chunks()).decode("utf-8", "replace"), show)
+                return _whole(dialect, b"".join(body.chunks()).decode("utf-8", "replace"), show)
             stream = EventStream(body.chunks())
             try:
                 with _shape_checked():
-                    inference = self._dialect.read(Events(stream, body), show)
+                    inference = dialect.read(Events(stream, body), show)
             except Failure as failure:
                 if failure.kind is Kind.CUT and stream.stray.strip():
-                    return self._whole(stream.stray, show)
+                    return _whole(dialect, stream.stray, show)
                 raise
             _drain(body)
             return inference
-
-    def _whole(self, content: str, show: Shown) -> Inference:
-        """An answer that is no event stream: the whole response, an error, or something else altogether."""
-        try:
-            answer = decoded(content)
-        except ValueError:
-            raise Failure(Kind.FOREIGN, " ".join(content.split())[:200]) from None
-        if not isinstance(answer, dict):
-            raise Failure(Kind.FOREIGN, content[:200])
-        if answer.get("error") and not answer.get("output"):
-            raise of_event(answer)
-        with _shape_checked():
-            inference = self._dialect.read_whole(answer)
-        show(text_of(inference.items))
-        return inference
 
     def _finished(self, inference: Inference, request: Request) -> Inference:
         calls = any(isinstance(item, ToolCall) for item in inference.items)
         names = [tool.name for tool in request.tools]
         return replace(inference, text_call=not calls and written_as_text(text_of(inference.items), names))
+
+
+def _silently(progress: Progress) -> Progress:
+    """Passes on what is said about retries, and no text: what a compaction holds is no answer."""
+    return lambda given: progress(given) if isinstance(given, RetryNotice) else None
+
+
+def _whole(dialect: Dialect, content: str, show: Shown) -> Inference:
+    """An answer that is no event stream: the whole response, an error, or something else altogether."""
+    try:
+        answer = decoded(content)
+    except ValueError:
+        raise Failure(Kind.FOREIGN, " ".join(content.split())[:200]) from None
+    if not isinstance(answer, dict):
+        raise Failure(Kind.FOREIGN, content[:200])
+    if answer.get("error") and not answer.get("output"):
+        raise of_event(answer)
+    with _shape_checked():
+        inference = dialect.read_whole(answer)
+    show(text_of(inference.items))
+    return inference
 
 
 @contextmanager

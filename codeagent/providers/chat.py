@@ -33,6 +33,7 @@ class Chat:
     """A Dialect (see `codeagent.providers.adapter`)."""
 
     path = "/chat/completions"
+    compaction = None
 
     def __init__(self, settings: ProviderSettings, options: Options) -> None:
         self._settings = settings

@@ -194,3 +194,13 @@ def transient(failure: Failure) -> bool:
     if failure.kind is Kind.EVENT:
         return _TRANSIENT.search(failure.words) is not None or _FATAL.search(failure.words) is None
     return False
+
+
+def lacking(failure: Failure) -> bool:
+    """Whether the server does not have what was asked of it, such as a newer endpoint: nothing that waiting, fewer
+    tokens or credit would change. Some say so with status 200, some answer something else, some never answer."""
+    if context_full(failure) or exhausted(failure):
+        return False
+    if failure.kind is Kind.EVENT:
+        return _TRANSIENT.search(failure.words) is None
+    return failure.kind is Kind.SILENT or failure.status == 501 or not transient(failure)

@@ -52,6 +52,7 @@ class Messages:
     """A Dialect (see `codeagent.providers.adapter`)."""
 
     path = "/messages"
+    compaction = None
 
     def __init__(self, settings: ProviderSettings, options: Options) -> None:
         self._settings = settings

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from codeagent.conversation import Item, Json, ToolCall
-from codeagent.inference import Finish, Inference, Request, Usage
-from codeagent.providers.adapter import Events
-from codeagent.providers.counts import count
+from codeagent.inference import Finish, Inference, Request
+from codeagent.providers.adapter import Dialect, Events
 from codeagent.providers.encoding import Shown, cleaned, encoded
 from codeagent.providers.failures import Failure, Kind, final, of_event, transient
 from codeagent.providers.learning import refused_field, schema_refused, without
 from codeagent.providers.options import Options
+from codeagent.providers.responses_compaction import Compaction, usage_of
 from codeagent.providers.responses_items import Input, items_of, refused_text
 from codeagent.providers.source import source_of
 from codeagent.providers.written import Written
@@ -42,6 +42,7 @@ class Responses:
         self._written = Written(self._input.encode)
         self._stored: _Stored | None = None
         self._sent: Sequence[Item] = ()
+        self.compaction: Dialect | None = Compaction(settings, options, self._input)
 
     def body(self, request: Request) -> bytes:
         self._sent = request.items
@@ -113,7 +114,7 @@ class Responses:
             finish, word, detail = Finish.FAILED, failure.code or "failed", failure.message
         elif self._server_state and response.get("id"):
             self._stored = _Stored(str(response["id"]), tuple(self._sent), items)
-        return Inference(items, finish, word, _usage(response.get("usage")), tuple(raw), detail)
+        return Inference(items, finish, word, usage_of(response.get("usage")), tuple(raw), detail)
 
     def learn(self, failure: Failure) -> str:
         words = failure.words
@@ -124,11 +125,10 @@ class Responses:
         if "encrypted content is not supported" in words and "include" not in self._without:
             self._without.add("include")
             return without("include")
-        unreadable = "invalid_encrypted_content" in words or ("encrypted" in words and "could not be" in words)
-        if unreadable and self._input.forget_reasoning(self._sent):
+        if forgotten := self._input.forget(self._sent, failure):
             self._written.forget()
             self._stored = None
-            return "the server cannot read its earlier reasoning; sent again without it"
+            return forgotten
         if self._strict and schema_refused(failure):
             self._strict = False
             return "the server does not take the tools' schemas as strict ones"
@@ -197,11 +197,3 @@ def _finish(response: Json, items: Sequence[Item], raw: Sequence[Json]) -> tuple
         # llama.cpp says `completed` for a response that it cut.
         return Finish.TRUNCATED, status, "an item of the response is incomplete"
     return Finish.COMPLETE, status, ""
-
-
-def _usage(usage: object) -> Usage:
-    return Usage(
-        count(usage, "input_tokens"),
-        count(usage, "input_tokens_details", "cached_tokens"),
-        count(usage, "output_tokens"),
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +19,15 @@ from codeagent.conversation import (
 from codeagent.providers.arguments import usable_arguments
 from codeagent.providers.call_ids import any_ids, tool_name
 from codeagent.providers.encoding import digest, encoded
+from codeagent.providers.failures import Failure
 from codeagent.providers.source import source_of
 
 API = "responses"
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+COMPACTION = "compaction"
 _EXECUTED_BY_CLIENT = ("shell_call", "local_shell_call", "apply_patch_call", "computer_call", "mcp_approval_request")
 """Calls of tools that codeagent never offers. They could not be answered, and unanswered ones are refused."""
+_UNREADABLE = re.compile(r"invalid_encrypted_content|encrypted.*could not be")
 
 
 def items_of(provider: str, model: str, raw: Sequence[Any]) -> tuple[Item, ...]:
@@ -47,12 +51,20 @@ def _item(item: Json, source: Source) -> Item:
             source,
         )
     if kind == "message" and item.get("role", "assistant") == "assistant":
-        content = item.get("content")
-        parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else content or []
-        refusals = [str(p.get("refusal") or "") for p in parts if p.get("type") == "refusal"]
-        texts = [str(p.get("text") or "") for p in parts if p.get("type") == "output_text"]
+        refusals = _texts(item, "refusal", "refusal")
+        texts = _texts(item, "output_text", "text")
         return AssistantMessage("".join(refusals or texts), source, refusal=bool(refusals))
+    if kind == "message" and item["role"] == "user":  # only a compaction gives one back
+        return UserMessage("".join(_texts(item, "input_text", "text")), "program", source)
     return Reasoning(source)
+
+
+def _texts(message: Json, kind: str, field: str) -> list[str]:
+    """The texts of one kind of part; a content that is a plain string is a text."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [content] if field == "text" else []
+    return [str(part.get(field) or "") for part in content or () if part.get("type") == kind]
 
 
 def refused_text(items: Sequence[Item]) -> str:
@@ -69,14 +81,19 @@ class Input:
         self._model = model
         self._stored = stored
         self._ids = any_ids()
-        self._unreadable: set[str] = set()  # responses whose reasoning the server can no longer open
+        self._unreadable: set[str] = set()  # responses whose opaque items the server can no longer open
         self._custom: set[str] = set()  # call ids that are answered in the form of a custom tool
 
-    def forget_reasoning(self, items: Sequence[Item]) -> bool:
-        """Never send the reasoning of these again. False when there is none."""
-        responses = {i.source.response for i in items if isinstance(i, Reasoning) and self._replayed(i)}
-        self._unreadable |= responses
-        return bool(responses)
+    def forget(self, items: Sequence[Item], failure: Failure) -> str:
+        """Never send again which opaque items of these the server cannot read, as it says; empty when it does not."""
+        blob = "compaction" in failure.words
+        if not (blob or _UNREADABLE.search(failure.words)) or not 400 <= (failure.status or 400) < 500:
+            return ""
+        opaque = [item.source for item in items if isinstance(item, Reasoning) and self._replayed(item)]
+        unreadable = {s.response for s in opaque if not blob or s.payload.get("type") == COMPACTION}
+        self._unreadable |= unreadable
+        what = "compaction" if blob else "reasoning"
+        return f"the server cannot read its earlier {what}; sent again without it" if unreadable else ""
 
     def encode(self, items: Sequence[Item], start: int) -> list[bytes]:
         """The input items from `start` on, each as JSON."""
@@ -86,7 +103,9 @@ class Input:
     def _written(self, items: Sequence[Item], index: int) -> Json | None:
         item = items[index]
         match item:
-            case UserMessage(text):
+            case UserMessage(text, _, source):
+                if source is not None and self._own(source) and source.model == self._model:
+                    return source.payload
                 return {"type": "message", "role": "user", "content": text}
             case ToolOutput(call_id, text):
                 kind = "custom_tool_call_output" if call_id in self._custom else "function_call_output"
@@ -96,7 +115,8 @@ class Input:
             case AssistantMessage():
                 return self._message(item, self._keeps_id(items, index))
             case Reasoning(source):
-                kept = self._replayed(item) and self._followed(items, index)
+                alone = source.payload.get("type") == COMPACTION
+                kept = self._replayed(item) and (alone or self._followed(items, index))
                 return source.payload if kept else None
 
     def _own(self, source: Source | None) -> bool:
@@ -138,7 +158,7 @@ class Input:
         )
 
     def _followed(self, items: Sequence[Item], index: int) -> bool:
-        """Whether what the reasoning led to is still there; alone, it is refused."""
+        """Whether what the reasoning led to is still there; alone, it is refused. A compaction stands alone."""
         source = source_of(items[index])
         for item in items[index + 1 :]:
             other = source_of(item)

@@ -24,9 +24,14 @@ class Patience:
     """Counts the attempts of one request. `attempts` are those that failed so far."""
 
     def __init__(
-        self, seconds: float, reached_before: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        seconds: float,
+        reached_before: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        attempts: int = _ATTEMPTS,
     ) -> None:
         self._seconds = seconds
+        self._most = attempts
         self._reached = reached_before
         self._clock = clock
         self._deadline: float | None = None
@@ -47,7 +52,7 @@ class Patience:
     def _limit(self, failure: Failure) -> int:
         if call_refused(failure):
             return _ATTEMPTS_CALL_REFUSED
-        return _ATTEMPTS if self._reached else _ATTEMPTS_UNREACHABLE
+        return self._most if self._reached else min(self._most, _ATTEMPTS_UNREACHABLE)
 
     def _backoff(self) -> float:
         longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (self.attempts - 1))

@@ -170,7 +170,10 @@ class SdkTransport:
     def _headers(self) -> dict[str, Any]:
         import openai
 
-        headers: dict[str, Any] = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+        headers: dict[str, Any] = {
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream, application/json",
+        }
         if not self._settings.api_key or self._options.key_header:
             headers["Authorization"] = openai.Omit()
         if self._settings.api_key and self._options.key_header:

@@ -14,6 +14,7 @@ from typing import Any
 
 from codeagent.conversation import Item, ToolCall, ToolOutput, UserMessage, adopted
 from codeagent.errors import ErrorKind, ToolError
+from codeagent.events import Compacted
 from codeagent.session.journal import Record, encode
 
 INTERRUPTED = (
@@ -37,8 +38,8 @@ class History:
     `message` is what the user said last; `outcome` is that of the last turn, None when it did not end. `pending` was
     asked on a command line whose process ended before the turn about it had begun. `patching`, `verify` and
     `verify_repeat` are the session's choices (see `events.SessionStarted`).
-    `interrupted_calls` had no output in the log. `cleared_calls`, `summarised_rounds` and `summary` are what had
-    been compacted.
+    `interrupted_calls` had no output in the log. `compactions` are what had been compacted, in order; `compaction` is
+    what an API made of the rounds that the last summary stands for (none: it did not).
     """
 
     items: tuple[Item, ...] = ()
@@ -56,9 +57,8 @@ class History:
     outcome: str | None = None
     interrupted_calls: tuple[str, ...] = ()
     orphan_outputs: int = 0
-    cleared_calls: tuple[str, ...] = ()
-    summarised_rounds: int = 0
-    summary: str | None = None
+    compactions: tuple[Compacted, ...] = ()
+    compaction: tuple[Item, ...] = ()
 
 
 @dataclass
@@ -97,8 +97,8 @@ class _Reader:
         self._asked = -1  # the last turn whose message is here
         self._outcome: str | None = None
         self._orphans = 0
-        self._cleared: list[str] = []
-        self._summary: tuple[int, str | None] = (0, None)
+        self._compactions: list[Compacted] = []
+        self._compaction: tuple[Item, ...] = ()
 
     def take(self, record: Record) -> None:
         if record["type"] in _ONCE and self._repeated(record):
@@ -152,7 +152,6 @@ class _Reader:
                     interrupted.append(call.call_id)
                     output = interrupted_output(call.call_id)
                 items.append(output)
-        rounds, summary = self._summary
         verify, repeat = self._verification
         return History(
             items=tuple(items),
@@ -167,9 +166,8 @@ class _Reader:
             outcome=self._outcome,
             interrupted_calls=tuple(interrupted),
             orphan_outputs=self._orphans,
-            cleared_calls=tuple(self._cleared),
-            summarised_rounds=rounds,
-            summary=summary,
+            compactions=tuple(self._compactions),
+            compaction=self._compaction,
         )
 
     def _take_choices(self, record: Record) -> None:
@@ -229,11 +227,26 @@ class _Reader:
             response.outputs[call_id] = ToolOutput(call_id, _text(record, "output"), _kind(record))
 
     def _compact(self, record: Record) -> None:
+        """Takes the event up; fields that make no sense are as if they were not there."""
         cleared, rounds, summary = record.get("cleared_calls"), record.get("summarised_rounds"), record.get("summary")
-        if isinstance(cleared, list):
-            self._cleared += [call_id for call_id in cleared if isinstance(call_id, str)]
-        if isinstance(rounds, int) and isinstance(summary, str):
-            self._summary = (rounds, summary)
+        sizes, room, rate = (record.get(name) for name in ("cut_calls", "message_bytes", "tokens_per_byte"))
+        event = Compacted(
+            [call_id for call_id in cleared if isinstance(call_id, str)] if isinstance(cleared, list) else [],
+            rounds if isinstance(rounds, int) else 0,
+            summary if isinstance(summary, str) else None,
+            room if isinstance(room, int) else 0,
+            {name: size for name, size in sizes.items() if isinstance(size, int)} if isinstance(sizes, dict) else {},
+            tokens_per_byte=rate if isinstance(rate, float) else 0.0,
+        )
+        self._compactions.append(event)
+        if event.summary is None:
+            return
+        made = record.get("compaction")
+        raw = made.get("items") if isinstance(made, dict) else None
+        self._compaction = ()
+        if isinstance(made, dict) and isinstance(raw, list):
+            api, provider, model = (_text(made, name) for name in ("api", "provider", "model"))
+            self._compaction = tuple(self._retype(api, provider, model, raw))
 
 
 def interrupted_output(call_id: str) -> ToolOutput:

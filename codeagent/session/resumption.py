@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.conversation import AssistantMessage, Item, Reasoning, UserMessage
 from codeagent.errors import ErrorKind, StorageError, UsageError
 from codeagent.events import Noted, SessionResumed, ToolFinished, TurnStarted
+from codeagent.inference import Provider
 from codeagent.outcome import Outcome
 from codeagent.session.history import History, interrupted_output, rebuild
 from codeagent.session.log import Log
@@ -106,6 +108,13 @@ def _has_ended(last: Item) -> bool:
     if isinstance(last, UserMessage):
         return last.origin == "program"
     return isinstance(last, (AssistantMessage, Reasoning))
+
+
+def readable(compaction: Sequence[Item], provider: Provider) -> Sequence[Item]:
+    """What an API made of earlier rounds, where this provider and model made it; nothing otherwise."""
+    author = (provider.api, provider.name, provider.model)
+    sources = [source for item in compaction if (source := getattr(item, "source", None)) is not None]
+    return compaction if all((each.api, each.provider, each.model) == author for each in sources) else ()
 
 
 def sentences(history: History, damaged: int) -> list[str]:

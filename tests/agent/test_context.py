@@ -158,7 +158,11 @@ def test_newest_outputs_too_large_for_the_window_are_cut_in_the_middle() -> None
     calls = [ToolCall(f"c{number}", "read_file", "{}") for number in range(5)]
     outputs = [ToolOutput(call.call_id, f"head {call.call_id}\n" + "x" * 48_000 + "\ntail") for call in calls]
     view, compacted = context.fit([TASK, *calls, *outputs])
-    assert compacted == Compacted([f"c{number}" for number in range(5)], 0, None)
+    assert compacted is not None
+    names = [f"c{number}" for number in range(5)]
+    (share,) = set(compacted.cut_calls.values())
+    rate = compacted.tokens_per_byte
+    assert compacted == Compacted(names, 0, cut_calls=dict.fromkeys(names, share), tokens_per_byte=rate)
     assert tokens(view) < 8_000
     for call, output in zip(calls, view[-5:], strict=True):
         assert isinstance(output, ToolOutput)
@@ -204,17 +208,15 @@ def test_nothing_to_shorten_is_said() -> None:
 def test_a_resumed_session_sends_what_the_interrupted_one_would_have_sent() -> None:
     conversation: list[Item] = [TASK]
     before = Context(20_000, "", ())
-    cleared: list[str] = []
-    last = Compacted([], 0, None)
+    compactions: list[Compacted] = []
     for number in range(150):
         conversation += one_round(number, 1_500)
         view, compacted = before.fit(conversation)
         if compacted is not None:
-            cleared += compacted.cleared_calls
-            last = compacted
-    assert last.summary is not None
+            compactions.append(compacted)
+    assert any(event.summary for event in compactions)
     after = Context(20_000, "", ())
-    after.restore(conversation, cleared, last.summarised_rounds, last.summary)
+    after.restore(conversation, compactions)
     resumed, compacted = after.fit(conversation)
     assert compacted is None
     assert list(resumed) == list(view)

@@ -22,7 +22,7 @@ from codeagent.events import SessionStarted, TurnEnded, TurnStarted
 from codeagent.inference import Provider, ToolSpec
 from codeagent.sandbox.seam import Flag
 from codeagent.session.history import History
-from codeagent.session.resumption import Setup, read_history, take_up
+from codeagent.session.resumption import Setup, read_history, readable, take_up
 from codeagent.session.store import Session
 from codeagent.tools.result import ToolResult
 
@@ -89,7 +89,7 @@ def play(
     limits = Limits(bounds, Clock())
     specs = tuple(each.spec for each in TOOLS.values())
     context = Context(provider.context_window, "Find out.", specs)
-    context.restore(items, history.cleared_calls, history.summarised_rounds, history.summary)
+    context.restore(items, history.compactions, readable(history.compaction, provider))
     with Interrupts() as interrupts:
         dispatcher = Dispatcher(
             TOOLS,

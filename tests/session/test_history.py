@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from codeagent.conversation import AssistantMessage, Item, Source, ToolCall, ToolOutput, UserMessage, unanswered
 from codeagent.errors import ErrorKind
+from codeagent.events import Compacted
 from codeagent.session.history import History, Retype, interrupted_output, rebuild
 
 
@@ -178,7 +179,7 @@ def test_the_last_compaction_and_all_cleared_calls_are_kept() -> None:
         ],
         retype,
     )
-    assert (history.cleared_calls, history.summarised_rounds, history.summary) == (("a", "b"), 4, "so far")
+    assert history.compactions == (Compacted(["a"], 0), Compacted(["b"], 4, "so far"))
 
 
 ids = st.sampled_from(["c1", "c2", "c3", "", "call_0", "call_0_2"])

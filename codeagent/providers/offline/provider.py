@@ -34,6 +34,9 @@ class OfflineProvider:
         progress(TextDelta(text))
         return self._response([{"type": "message", "text": text}])
 
+    def compact(self, request: Request, progress: Progress) -> None:
+        """There is no such thing here."""
+
     def _response(self, payloads: list[dict[str, str]]) -> Inference:
         items = tuple(item_of(one, Source("offline", self.name, self.model, one)) for one in payloads)
         return Inference(items, Finish.COMPLETE, "completed", Usage(), tuple(payloads))

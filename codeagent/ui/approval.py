@@ -194,11 +194,12 @@ class Prompt:
 
     def _ask(self, prompt: str) -> bytes | None:
         """One line, typed after the prompt stood there, without its newline; None at the end of input."""
+        # What does not count is not shown either: the echo comes back in the moment in which what came earlier goes.
+        _echo(self._in, False)
         self._write("\n".join(self._rows(prompt)) + " ")
         self._unfinished = True
         time.sleep(self._guard)
-        with suppress(termios.error):
-            termios.tcflush(self._in, termios.TCIFLUSH)
+        _echo(self._in, True)
         line = b""
         while not line.endswith(b"\n"):
             select.select([self._in], [], [])
@@ -308,6 +309,14 @@ def _hung_up(descriptor: int) -> bool:
     except termios.error as error:
         return bool(error.args[0] == errno.EIO)
     return False
+
+
+def _echo(descriptor: int, on: bool) -> None:
+    """Shows from now on what is typed, or does not; forgets what was typed before."""
+    with suppress(termios.error):
+        mode = termios.tcgetattr(descriptor)
+        mode[3] = mode[3] | termios.ECHO if on else mode[3] & ~termios.ECHO
+        termios.tcsetattr(descriptor, termios.TCSAFLUSH, mode)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """A process for the pseudo-terminal tests: asks one review through the real gate and prompt, writes what came of it.
 
-Run as `python ask_once.py OUT COMMAND [DELAY] [TIMES]`: waits DELAY seconds before it asks, TIMES in all.
+Run as `python ask_once.py OUT COMMAND DELAY TIMES GUARD`: waits DELAY seconds before it asks, TIMES in all; what is
+typed within GUARD seconds after a question stood there does not count.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     out, command = Path(sys.argv[1]), sys.argv[2]
-    delay, times = float(sys.argv[3]), int(sys.argv[4])
+    delay, times, guard = float(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
     signal.signal(signal.SIGINT, interrupt)
     events: list[dict[str, object]] = []
 
@@ -33,7 +34,7 @@ def main() -> None:
         events.append({"type": event.type, **body(event)})
 
     at_terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    gate = Gate("ask", emit=emit, ask=Prompt(guard_seconds=0.1) if at_terminal else None, digest=lambda path: None)
+    gate = Gate("ask", emit=emit, ask=Prompt(guard_seconds=guard) if at_terminal else None, digest=lambda path: None)
     time.sleep(delay)
     ended = "answered"
     try:

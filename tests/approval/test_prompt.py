@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,19 +19,19 @@ import pytest
 
 from codeagent.errors import Interrupted
 from codeagent.ui.approval import Prompt
+from tests.terminals import listening
 
 pytestmark = pytest.mark.slow
 
 ASK_ONCE = Path(__file__).parent / "ask_once.py"
 READY = r"\[y/a/(p/)?N/r/s\]: "
-GUARD = 0.2
 
 
 class Person:
     """Someone at a terminal of a given size, in front of one question."""
 
     def __init__(
-        self, out: Path, command: str, columns: int, rows: int, delay: float, times: int, **env: str
+        self, out: Path, command: str, columns: int, rows: int, delay: float, times: int, guard: float, **env: str
     ) -> None:
         self.out = out
         self.screen = pyte.HistoryScreen(columns, rows, history=5000)
@@ -40,11 +39,11 @@ class Person:
         self.seen = ""
         self.process: pexpect.spawn[str] = pexpect.spawn(
             sys.executable,
-            [str(ASK_ONCE), str(out), command, str(delay), str(times)],
+            [str(ASK_ONCE), str(out), command, str(delay), str(times), str(guard)],
             dimensions=(rows, columns),
             encoding="utf-8",
             env={"PATH": "/usr/bin:/bin", "TERM": "xterm", "LANG": "C.UTF-8", **env},
-            timeout=20,
+            timeout=60,
         )
 
     def waits_for(self, pattern: str) -> str:
@@ -55,9 +54,9 @@ class Person:
         return text
 
     def answers(self, text: str, *, after: str = READY) -> None:
-        """Types once the question stands there and the guard time is over."""
+        """Types once the question stands there and what is typed counts."""
         self.waits_for(after)
-        time.sleep(GUARD)
+        listening(self.process)
         self.process.send(text)
 
     def outcome(self) -> dict[str, Any]:
@@ -84,9 +83,17 @@ def sit(tmp_path: Path) -> Iterator[Sit]:
     people: list[Person] = []
 
     def down(
-        command: str, *, columns: int = 80, rows: int = 24, delay: float = 0, times: int = 1, **env: str
+        command: str,
+        *,
+        columns: int = 80,
+        rows: int = 24,
+        delay: float = 0,
+        times: int = 1,
+        guard: float = 0.1,
+        **env: str,
     ) -> Person:
-        people.append(Person(tmp_path / f"out{len(people)}.json", command, columns, rows, delay, times, **env))
+        out = tmp_path / f"out{len(people)}.json"
+        people.append(Person(out, command, columns, rows, delay, times, guard, **env))
         return people[-1]
 
     yield down
@@ -165,9 +172,7 @@ def test_a_wrong_answer_can_be_corrected(sit: Sit) -> None:
 
 def test_a_y_without_its_enter_is_no_consent_when_the_input_ends(sit: Sit) -> None:
     person = sit("rm x")
-    person.answers("y\x04")
-    time.sleep(0.1)
-    person.process.send("\x04")
+    person.answers("y\x04\x04")
     assert person.decisions() == [("deny", "user", "the user denied this call")]
 
 
@@ -186,10 +191,11 @@ def test_keys_typed_before_the_question_do_not_answer_it(sit: Sit) -> None:
 
 
 def test_keys_typed_while_the_question_appears_do_not_answer_it(sit: Sit) -> None:
-    person = sit("rm x")
+    person = sit("rm x", guard=2.0)
     person.waits_for(READY)
     person.process.send("y\n")
-    time.sleep(GUARD)
+    assert not person.process.getecho()
+    listening(person.process)
     person.process.send("n\n")
     assert person.decisions() == [("deny", "user", "the user denied this call")]
 
@@ -239,9 +245,9 @@ def test_a_long_command_is_seen_whole_before_it_can_be_approved(sit: Sit) -> Non
             break
         pages += 1
         assert pages < 60
-        time.sleep(GUARD)
+        listening(person.process)
         person.process.send("\n")
-    time.sleep(GUARD)
+    listening(person.process)
     person.process.send("y\n")
     assert person.decisions() == [("allow", "user", "")]
     rows = [row for row in plain(person.seen).split("\n") if row[:2] in ("| ", ". ")]
@@ -285,7 +291,7 @@ def test_characters_of_unsure_width_push_nothing_off_the_screen(sit: Sit, charac
     while "y once" not in person.seen:
         person.waits_for(rf"stops: |{READY}")
         screens.append("\n".join(person.screen.display))
-        time.sleep(GUARD)
+        listening(person.process)
         person.process.send("\n")
     assert "touch evil; echo hidden" in screens[0]
     assert person.decisions() == [("deny", "user", "the user denied this call")]
@@ -339,14 +345,13 @@ def test_a_prefix_is_offered_with_what_it_would_have_covered(sit: Sit) -> None:
 
 def test_piped_input_never_approves(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    began = time.monotonic()
     subprocess.run(
-        [sys.executable, str(ASK_ONCE), str(out), "rm x", "0", "1"],
+        [sys.executable, str(ASK_ONCE), str(out), "rm x", "0", "1", "0.1"],
         input=b"y\n" * 100,
         capture_output=True,
         check=True,
+        timeout=60,
     )
-    assert time.monotonic() - began < 5
     events = json.loads(out.read_text())["events"]
     assert [(event["type"], event["decision"], event["by"]) for event in events] == [
         ("approval_decided", "deny", "no_terminal")

@@ -19,6 +19,7 @@ import pytest
 from codeagent.events import SessionStarted, TurnStarted, Verified, WorkspaceChanged
 from codeagent.session.store import Session
 from tests.applying.applied import Tree, make, patch_between, put, tree
+from tests.terminals import listening
 
 OLD: Tree = {
     "a.py": (0o100644, b"x = 1\n"),
@@ -136,25 +137,18 @@ def test_files_that_changed_since_are_named_and_nothing_is_written(repo: Path, s
 
 def at_terminal(repo: Path, *arguments: str) -> Any:
     argv = command(*arguments)
-    child = pexpect.spawn(argv[0], argv[1:], cwd=str(repo), env=environment(repo), timeout=20, dimensions=(40, 100))
-    child.delaybeforesend = GUARD
-    return child
-
-
-GUARD = 0.3
-"""Seconds; what is typed sooner after the question stood there counts for nothing."""
+    return pexpect.spawn(argv[0], argv[1:], cwd=str(repo), env=environment(repo), timeout=60, dimensions=(40, 100))
 
 
 def asked(child: Any) -> None:
     child.expect(re.escape("3 files"))
     child.expect(re.escape("[y/N]: "))
+    listening(child)
 
 
 def test_only_an_exact_answer_typed_after_the_question_counts(repo: Path, session: Path) -> None:
     child = at_terminal(repo)
-    child.delaybeforesend = None
     child.send("y\ry\r")  # before the question stands there
-    child.delaybeforesend = GUARD
     for answer in ("yes", " y", "Y"):
         asked(child)
         child.sendline(answer)

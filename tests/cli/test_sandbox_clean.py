@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from codeagent.sandbox import toolbox
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
 from tests.sandbox.fake_engine import Volumes, engine_at
+from tests.terminals import listening
 
 START = "from codeagent.cli.main import main; main()"
 OF_NOBODY = {
@@ -61,7 +61,7 @@ def test_a_person_who_agrees_is_obeyed(holding: Volumes, host: str) -> None:
     child = pexpect.spawn(sys.executable, arguments, encoding="utf-8", timeout=30, dimensions=(24, 120))
     child.expect_exact("Remove these 2 (1 of another version, perhaps of another installation)? [y/N]:")
     assert holding == VOLUMES
-    time.sleep(0.4)  # keys that come faster than a person reads do not count
+    listening(child)
     child.sendline("y")
     child.expect_exact("Removed 2 of 2")
     child.expect(pexpect.EOF)

@@ -17,6 +17,7 @@ from tests.docker.codeagent_cli import FIXTURES, Program, containers, interrupt,
 from tests.model_forms import Call
 from tests.model_script import Entry, Received, Scripted
 from tests.model_server import ModelServer, call, hang, reply, status, text, thought
+from tests.terminals import listening
 
 QUESTION = "why does UserService return null"
 REPO = str(FIXTURES / "user-service")
@@ -227,8 +228,8 @@ def test_a_person_approves_what_is_shown_and_gets_the_answer(program: Program) -
     with ModelServer(script) as server:
         person = story(program, server)
         person.expect_exact("ls && touch made")
-        person.expect(r"/s\]:? ")
-        time.sleep(0.6)
+        person.expect_exact("/s]: ")
+        listening(person)
         person.sendline("y")
         person.expect_exact("Read-only file system")
         person.expect_exact("Loop: answered after 2 rounds")
@@ -242,10 +243,11 @@ def test_a_persons_reason_for_a_denial_reaches_the_model(program: Program) -> No
     with ModelServer(script) as server:
         person = story(program, server)
         person.expect_exact("rm -r src")
-        person.expect(r"/s\]:? ")
-        time.sleep(0.6)
+        person.expect_exact("/s]: ")
+        listening(person)
         person.sendline("r")
-        time.sleep(0.6)
+        person.expect_exact("Reason: ")
+        listening(person)
         person.sendline("leave the sources alone")
         person.expect_exact("Loop: answered after 2 rounds")
         person.expect(pexpect.EOF)

@@ -21,6 +21,7 @@ from codeagent.sandbox.owner import SESSION_LABEL
 from codeagent.sandbox.toolbox import Toolbox
 from tests.docker.codeagent_cli import wait_until
 from tests.model_server import ModelServer, call, hang, reply, text
+from tests.terminals import listening
 
 PROGRAM = str(Path(sys.executable).with_name("codeagent"))
 PROMPT = r">.*\x1b\[\?25h"
@@ -140,7 +141,8 @@ def test_what_a_person_allows_is_shown_can_be_taken_back_and_changes_the_copy_on
     with ModelServer(script) as server, chatting(server, repo, engine_host) as chat:
         chat.child.send("make a file\r")
         chat.child.expect_exact("echo two > new.txt")
-        chat.child.expect(pexpect.TIMEOUT, timeout=0.6)  # what is typed earlier does not count
+        chat.child.expect_exact("/s]: ")
+        listening(chat.child)
         chat.child.send("a\n")
         assert "Loop: answered after 2 rounds" in chat.prompted()
         assert "+two" in chat.say("/diff")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.model_forms import Call
 from tests.model_script import Entry, Received, Scripted
 from tests.model_server import ModelServer, call, reply
 from tests.model_server import text as said
+from tests.terminals import listening
 
 # docker-py leaves the file object of an attached socket to the garbage collector, which hypothesis wakes often.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -92,9 +92,9 @@ class Terminal:
     def answers(self, *lines: str) -> None:
         for line in lines:
             while self.process.expect([r"stops: ", r"/r/s\]: "]) == 0:
-                time.sleep(0.5)
+                listening(self.process)
                 self.process.send("\n")
-            time.sleep(0.5)
+            listening(self.process)
             self.process.send(f"{line}\n")
 
     def ends(self, outcome: str) -> int | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -26,6 +25,7 @@ from codeagent.sandbox.inventory import Holding, Kind, holdings, remove
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
 from codeagent.sandbox.toolbox import Toolbox
 from tests.conftest import TEST_LABEL, import_busybox
+from tests.terminals import listening
 
 START = "from codeagent.cli.main import main; main()"
 
@@ -217,7 +217,7 @@ def test_at_a_terminal_clean_asks_and_no_removes_nothing(engine: Engine, old_vol
     child = pexpect.spawn(sys.executable, arguments, encoding="utf-8", timeout=60, dimensions=(50, 200))
     child.expect_exact(old_volume)
     child.expect(r"Remove these \d+ \(\d+ of another version, perhaps of another installation\)\? \[y/N\]:")
-    time.sleep(0.5)
+    listening(child)
     child.sendline("n")
     child.expect_exact("Nothing was removed.")
     child.expect(pexpect.EOF)

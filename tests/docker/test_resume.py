@@ -251,8 +251,7 @@ def test_interrupted_at_an_approval_the_call_is_answered_and_the_session_goes_on
             dimensions=(40, 120),
         )
         child.expect("make release")
-        setup.wait_for('"approval_requested"')
-        time.sleep(0.5)
+        child.expect_exact("/s]: ")
         child.sendintr()
         child.expect(pexpect.EOF)
         child.close()

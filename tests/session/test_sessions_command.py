@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from codeagent.events import Applied, SessionResumed, SessionStarted, TurnStarte
 from codeagent.session.catalogue import nearest
 from codeagent.session.store import EVENTS, Session
 from tests.session.samples import answered, ended
+from tests.terminals import listening
 
 KEY = "sk-proj-0123456789abcdefghijklmnop"
 
@@ -372,7 +372,7 @@ def test_at_a_terminal_a_person_says_whether_it_goes(answer: str, code: int, sta
     arguments = ["-c", start, "sessions", "delete", session.id]
     child = pexpect.spawn(sys.executable, arguments, encoding="utf-8", timeout=30, dimensions=(24, 120))
     child.expect_exact(f"The change of {session.id} was never applied. Delete it all the same? [y/N]:")
-    time.sleep(0.4)  # keys that come faster than a person reads do not count
+    listening(child)
     child.sendline(answer)
     child.expect_exact("Nothing was deleted." if code else f"deleted {session.id}")
     child.expect(pexpect.EOF)

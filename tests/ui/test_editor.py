@@ -43,17 +43,24 @@ def editing(root: Path) -> Iterator[pexpect.spawn[str]]:
     history = root.parent / "history"
     env = {**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
     child = pexpect.spawn(
-        sys.executable, ["-c", SCRIPT, str(root), str(history)], env=env, encoding="utf-8", timeout=20
+        sys.executable, ["-c", SCRIPT, str(root), str(history)], env=env, encoding="utf-8", timeout=60
     )
     try:
-        child.expect(r">.*\x1b\[\?25h")
+        prompted(child)
         yield child
     finally:
         child.close(force=True)
 
 
+def prompted(child: pexpect.spawn[str]) -> None:
+    """Waits until the editor reads: the terminal takes what comes earlier by its own rules."""
+    child.expect(r">.*\x1b\[\?25h")
+
+
 def got(child: pexpect.spawn[str], expected: str) -> None:
     child.expect_exact(f"GOT {expected}\r\n")
+    if expected != "end":
+        prompted(child)
 
 
 def test_a_message_is_sent_by_enter_and_may_have_several_lines(root: Path) -> None:

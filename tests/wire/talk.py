@@ -60,11 +60,11 @@ class Talk:
         """The same conversation goes on with another provider."""
         self.provider = self.opened(server, api, **settings)
 
-    def _progress(self, progress: TextDelta | RetryNotice) -> None:
-        if isinstance(progress, TextDelta):
-            self.shown.append(progress.text)
+    def progress(self, told: TextDelta | RetryNotice) -> None:
+        if isinstance(told, TextDelta):
+            self.shown.append(told.text)
         else:
-            self.notices.append(progress)
+            self.notices.append(told)
             self.shown.clear()
 
     def infer(self, tool_choice: str = "auto") -> Inference:
@@ -75,7 +75,7 @@ class Talk:
             "session-1",
             "none" if tool_choice == "none" else "auto",
         )
-        inference = self.provider.infer(request, self._progress)
+        inference = self.provider.infer(request, self.progress)
         inference = replace(inference, items=adopted(inference.items, self.history))
         self.history += inference.items
         return inference

@@ -59,10 +59,10 @@ class Attached:
     def attend(self) -> None:
         """Nothing comes beside the frames."""
 
-    def drain(self) -> None:
-        """Reads what has come, without waiting. An error is an end."""
+    def drain(self, seconds: float = 0) -> None:
+        """Reads what has come, and what comes until nothing does for so long. An error is an end."""
         try:
-            while not self._ended and (self.pending() > len(self._said) or select.select([self], [], [], 0)[0]):
+            while not self._ended and (self.pending() > len(self._said) or select.select([self], [], [], seconds)[0]):
                 self._read(READ_SIZE)
         except (OSError, ValueError):  # ValueError: closed meanwhile
             self._ended = True

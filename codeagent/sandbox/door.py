@@ -22,6 +22,8 @@ from codeagent.sandbox.hardening import Mount
 TARGET = "/codeagent.host"
 """Where it is in the container; `sandbox/guest/main.py` looks there."""
 
+LEARNS_SECONDS = 1.0
+
 
 class Direct:
     """A guest's connection that came through a door. See `channel.Connection`."""
@@ -31,10 +33,17 @@ class Direct:
         self._attached = attached
         self._draining = threading.Lock()
         self.fileno = connection.fileno
-        self.recv = connection.recv
         self.sendall = connection.sendall
         self.shutdown = connection.shutdown
         self.pending = None
+
+    def recv(self, size: int) -> bytes:
+        received = self._connection.recv(size)
+        if not received:
+            # The engine learns of a container's end a little later than we do here, and why it ended.
+            with self._draining:
+                self._attached.drain(LEARNS_SECONDS)
+        return received
 
     def attend(self) -> None:
         """The guest would wait when nobody took its complaints."""

@@ -11,10 +11,12 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import docker.errors
 import pytest
 
 from codeagent.errors import ErrorKind, SandboxError, ToolError
@@ -166,8 +168,14 @@ HARMS: dict[str, Harm] = {
     "removed": lambda engine, identity: engine.client.api.remove_container(identity, force=True),
     "killed": lambda engine, identity: engine.client.api.kill(identity),
     "paused": lambda engine, identity: engine.client.api.pause(identity),
-    "restarted": lambda engine, identity: engine.client.api.restart(identity, timeout=0),
+    "restarted": lambda engine, identity: restart(engine, identity),
 }
+
+
+def restart(engine: Engine, identity: str) -> None:
+    # What is mounted into a container is there for its start alone, so that it does not start again.
+    with suppress(docker.errors.APIError):
+        engine.client.api.restart(identity, timeout=0)
 
 
 @pytest.mark.parametrize("harm", ["removed", "killed", "paused"])

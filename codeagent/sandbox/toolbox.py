@@ -90,9 +90,8 @@ def _make(engine: Engine, base: image.Image, digest: str) -> None:
     try:
         with image.unfinished(engine, NAME) as name:
             _build(engine, base, digest, name)
-            _fill(engine, name, digest)
-            if not _ready(engine, digest):
-                engine.client.api.tag(name, NAME, digest, force=True)
+            if not _ready(engine, digest):  # by another who was faster; it may be in use by now
+                _fill(engine, name, digest)
     except docker.errors.APIError as error:
         raise _failed(error.explanation or str(error)) from error
 
@@ -146,6 +145,9 @@ def _fill(engine: Engine, name: str, digest: str) -> None:
         if error.status_code != _CONFLICT:
             raise
         _await_other(engine, digest)
+    # Before the container goes: it is what keeps others from taking the volume for a left-over.
+    if not _ready(engine, digest):
+        api.tag(name, NAME, digest, force=True)
     remove_container(engine, filling)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 LOG_FORMAT = 1
@@ -259,8 +260,14 @@ Emit = Callable[[Event], None]
 
 def body(event: Event) -> dict[str, Any]:
     """The event's own fields under their published names (`class_` is `class`)."""
+    kind: Any = type(event)
     return {
-        each.name.rstrip("_"): value
-        for each in fields(event)
-        if (value := getattr(event, each.name)) is not None or each.name != "streams"
+        published: value
+        for name, published in _published(kind)
+        if (value := getattr(event, name)) is not None or name != "streams"
     }
+
+
+@cache
+def _published(kind: Any) -> tuple[tuple[str, str], ...]:
+    return tuple((each.name, each.name.rstrip("_")) for each in fields(kind))

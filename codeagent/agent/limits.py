@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -110,12 +109,12 @@ class Repetition:
     """
 
     def __init__(self) -> None:
-        self._seen: list[str] = []
+        self._seen: list[tuple[str, ...]] = []
         self.longest = 0
 
     def seen(self, call: ToolCall, output: ToolOutput) -> int:
         """Records one answered call; returns how often the cycle that it closes has now run."""
-        self._seen.append(fingerprint(call, output))
+        self._seen.append(sameness(call, output))
         del self._seen[: -LONGEST_CYCLE * STOP_AT]
         runs = max(self._runs(length) for length in range(1, LONGEST_CYCLE + 1))
         self.longest = max(self.longest, runs)
@@ -132,13 +131,15 @@ class Repetition:
         return runs
 
 
-def fingerprint(call: ToolCall, output: ToolOutput) -> str:
-    """A call and its result, without what differs between two runs of the same thing: id and duration."""
+def sameness(call: ToolCall, output: ToolOutput) -> tuple[str, ...]:
+    """What is equal for two runs of the same thing: a call and its result, without its id and its duration."""
     try:
-        arguments = json.dumps(json.loads(call.arguments), sort_keys=True)
-    except ValueError:
+        arguments = _SORTED.encode(json.loads(call.arguments))
+    except (ValueError, RecursionError):
         arguments = call.arguments
     header, _, rest = output.text.replace(call.call_id, "").partition("\n")
-    header = re.sub(r"\d+(\.\d+)? ?m?s\b", "", header)
-    text = "\0".join((call.name, arguments, header, rest))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return call.name, arguments, _DURATION.sub("", header), rest
+
+
+_SORTED = json.JSONEncoder(sort_keys=True)
+_DURATION = re.compile(r"\d+(\.\d+)? ?m?s\b")

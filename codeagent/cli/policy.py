@@ -123,7 +123,7 @@ def _commands(name: str) -> Iterator[str]:
             continue
         try:
             command = json.loads(line)["command"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, RecursionError, TypeError, KeyError):
             command = None
         if not isinstance(command, str):
             raise UsageError(f'line {number} of {name} is not {{"command": …}}', "Write one JSON object a line.")

@@ -107,7 +107,7 @@ def subject(arguments: str) -> str:
     """What a call is about: its path or its command."""
     try:
         given = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     if not isinstance(given, dict):
         return ""

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from codeagent.errors import ToolError
@@ -34,12 +35,12 @@ Copy = Literal["none"] | Synced
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A file as it was on the host when the model saw it. `lines` are hashes, None when the content was not had.
+    """A file as it was on the host when the model saw it. `lines` returns hashes, None when the content was not had.
     `certain` is false when it was seen in the private copy alone, where it is another one."""
 
     sha256: str
     signature: Signature | None
-    lines: list[int] | None
+    lines: Callable[[], list[int] | None]
     certain: bool = True
 
 
@@ -79,18 +80,18 @@ class Freshness:
         content, signature = found
         now = sha256(content)
         if same_content(content_hash, now) or (has_copy and known is None and self._sync is None):
-            self._seen[path] = _Seen(now, _settled(signature), _hashed(lines_of(content)))
+            self._seen[path] = _Seen(now, _settled(signature), _kept(_hashed(lines_of(content))))
         elif known is None:
             # It changed between the tool's reading and this one, or since the copy was made, or in the copy alone:
             # the next check finds out.
-            self._seen[path] = _Seen(content_hash, None, _sparse(shown), certain=not has_copy)
+            self._seen[path] = _Seen(content_hash, None, partial(_sparse, shown), certain=not has_copy)
 
     def saw_all(self, path: str, content_hash: str, lines: Mapping[int, str]) -> None:
         """The model was shown all lines of a host file: the first check compares them with what stands there then."""
         if path in self._seen:
             self.saw(path, content_hash, lines, has_copy=False)
         else:
-            self._seen[path] = _Seen(content_hash, None, _sparse(lines))
+            self._seen[path] = _Seen(content_hash, None, partial(_sparse, lines))
 
     def changes(self, has_copy: bool) -> list[Change]:
         """The files that differ from what was last known of them; each change is told once."""
@@ -135,13 +136,13 @@ class Freshness:
         content, signature = found
         now, lines = sha256(content), _hashed(lines_of(content))
         before = self._seen[path]
-        self._seen[path] = _Seen(now, _settled(signature), lines)
+        self._seen[path] = _Seen(now, _settled(signature), _kept(lines))
         if same_content(before.sha256, now):
             return None
         copy = self._copied(path, has_copy)
         if copy in ("unchanged", "kept") and not before.certain:
             return None  # the agent's own change
-        return Change(path, _differing(before.lines, lines), False, copy)
+        return Change(path, _differing(before.lines(), lines), False, copy)
 
     def _copied(self, path: str, has_copy: bool) -> Copy:
         if not has_copy:
@@ -184,6 +185,10 @@ def named(path: str) -> str:
 
 def _hashed(lines: list[str]) -> list[int]:
     return [hash(line) for line in lines]
+
+
+def _kept(hashes: list[int]) -> Callable[[], list[int]]:
+    return lambda: hashes
 
 
 def _sparse(shown: Mapping[int, str]) -> list[int] | None:

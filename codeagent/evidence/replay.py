@@ -65,7 +65,7 @@ def arguments_of(arguments: str) -> Mapping[str, object]:
     """A call's arguments; empty when they are not a JSON object."""
     try:
         given = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return given if isinstance(given, dict) else {}
 

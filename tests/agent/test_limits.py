@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.agent.limits import MAX_ERROR_ROUNDS, Bounds, Clock, Limits, Repetition, fingerprint
+from codeagent.agent.limits import MAX_ERROR_ROUNDS, Bounds, Clock, Limits, Repetition, sameness
 from codeagent.conversation import ToolCall, ToolOutput
 from codeagent.errors import ErrorKind
 from codeagent.inference import Usage
@@ -43,14 +43,19 @@ def test_polling_a_file_that_changes_is_no_repetition() -> None:
 
 
 def test_the_duration_in_the_header_and_the_id_do_not_tell_two_results_apart() -> None:
-    first = fingerprint(ToolCall("c1", "run_command", "{}"), ToolOutput("c1", "exit 0, 12 ms; /outputs/c1.txt\nok"))
-    second = fingerprint(ToolCall("c2", "run_command", "{}"), ToolOutput("c2", "exit 0, 1.5 s; /outputs/c2.txt\nok"))
+    first = sameness(ToolCall("c1", "run_command", "{}"), ToolOutput("c1", "exit 0, 12 ms; /outputs/c1.txt\nok"))
+    second = sameness(ToolCall("c2", "run_command", "{}"), ToolOutput("c2", "exit 0, 1.5 s; /outputs/c2.txt\nok"))
     assert first == second
 
 
+def test_arguments_that_no_parser_can_follow_are_compared_as_text() -> None:
+    deep = "[" * 100_000
+    assert seen(Repetition(), *[(deep, "error")] * 3) == [1, 2, 3]
+
+
 def test_a_duration_in_the_output_itself_tells_two_results_apart() -> None:
-    first = fingerprint(ToolCall("c", "run_command", "{}"), ToolOutput("c", "exit 0\n10 s left"))
-    second = fingerprint(ToolCall("c", "run_command", "{}"), ToolOutput("c", "exit 0\n20 s left"))
+    first = sameness(ToolCall("c", "run_command", "{}"), ToolOutput("c", "exit 0\n10 s left"))
+    second = sameness(ToolCall("c", "run_command", "{}"), ToolOutput("c", "exit 0\n20 s left"))
     assert first != second
 
 

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 from codeagent.conversation import Item, ToolCall, ToolOutput
+from codeagent.evidence.claims import subject
 from codeagent.evidence.lines import lines_of, sha256
-from codeagent.evidence.replay import numbered, unquoted
+from codeagent.evidence.replay import arguments_of, numbered, unquoted
 from codeagent.sandbox.seam import FileLine, FilePage
 from codeagent.tools.paths import quoted
 from codeagent.tools.read_file import render
@@ -50,3 +51,8 @@ def test_names_in_quotes_are_read_back() -> None:
 def test_lines_that_were_cut_are_left_out() -> None:
     page = FilePage("a", (FileLine(9, "short"), FileLine(10, "long", 500)), 10, 1, "0" * 64)
     assert numbered(render(page)) == [(9, "short")]
+
+
+def test_arguments_that_no_parser_can_follow_say_nothing() -> None:
+    deep = '{"path":' + "[" * 100_000
+    assert (arguments_of(deep), subject(deep)) == ({}, "")

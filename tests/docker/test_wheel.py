@@ -49,6 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "wheel",
         "--quiet",
         "--no-deps",
+        "--no-build-isolation",
         "--wheel-dir",
         str(folder),
         str(CHECKOUT),
@@ -65,7 +66,18 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder, with_pip=False)
     python = folder / "bin/python"
     target = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target, str(wheel)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--no-deps",
+        "--target",
+        target,
+        str(wheel),
+    ]
     subprocess.run(command, check=True)
     return python
 

@@ -1,9 +1,10 @@
 """Appends events to `events.jsonl` and hands them on.
 
 A line is on its way to the disk before anybody acts on it or sees it. Every line is written at once, so a
-process that is killed leaves whole lines. A line that announces an effect is also forced to the disk
-(`announces_effect`), so that a machine that loses power knows what it may have done; the others are not, because
-forcing costs milliseconds on ordinary disks and what they tell can be found out again.
+process that is killed leaves whole lines, but for a long one that the kernel breaks off. A line that announces an
+effect is also forced to the disk (`announces_effect`), so that a machine that loses power knows what it may have
+done; the others are not, because forcing costs milliseconds on ordinary disks and what they tell can be found out
+again.
 """
 
 from __future__ import annotations

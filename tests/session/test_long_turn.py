@@ -39,8 +39,21 @@ def too_long(_api: str, body: dict[str, Any]) -> Rejection | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("api", "rounds"), [("responses", 300), ("chat", 300), ("messages", 300)])
-def test_many_rounds_stay_within_the_window_and_cost_the_same(tmp_path: Path, api: Api, rounds: int) -> None:
+@pytest.mark.parametrize(
+    ("api", "state", "compacts"),
+    [
+        ("responses", "client", True),
+        ("responses", "client", False),
+        ("responses", "server", True),
+        ("chat", "client", False),
+        ("messages", "client", False),
+    ],
+)
+def test_many_rounds_stay_within_the_window_and_cost_the_same(
+    tmp_path: Path, api: Api, state: Literal["client", "server"], compacts: bool
+) -> None:
+    """`compacts`: whether the API makes something of rounds that have to go."""
+    rounds = 300
     numbers = count(1)
 
     spent: list[float] = []  # processor time, which other programs on the machine do not lengthen
@@ -54,7 +67,7 @@ def test_many_rounds_stay_within_the_window_and_cost_the_same(tmp_path: Path, ap
         name = "look_long" if number % 3 else "look"
         return reply(thought("hm"), call(name, {"n": number}, call_id=f"call_{number}"), usage=usage)
 
-    with ModelServer(answer, prefix="compacted", rules=[too_long]) as server:
+    with ModelServer(answer, prefix="compacted", rules=[too_long], compacts=compacts) as server:
         url = server.root if api == "messages" else server.url
         settings = ProviderSettings(
             "scripted",
@@ -64,6 +77,7 @@ def test_many_rounds_stay_within_the_window_and_cost_the_same(tmp_path: Path, ap
             api_key="key",
             context_window=WINDOW,
             max_output_tokens=1_000,
+            state=state,
         )
         with open_provider(settings) as provider:
             ending = start(tmp_path, provider, bounds=Bounds(rounds=rounds + 1))
@@ -71,7 +85,14 @@ def test_many_rounds_stay_within_the_window_and_cost_the_same(tmp_path: Path, ap
             (folder,) = sessions_dir(tmp_path).iterdir()
             records = list(Log(folder / EVENTS))
             compactions = [record for record in records if record["type"] == "compacted"]
-            assert server.prefix_changes == len(compactions)  # and the prompt cache holds everywhere else
+            # The prompt cache holds everywhere else. A server that keeps the conversation is sent whole ones alone
+            # at the start, as the prefix of the next, and after each compaction.
+            chained = state == "server"
+            assert server.prefix_changes == len(compactions) - chained
+            whole = [each for each in server.requests if "previous_response_id" not in each.body]
+            assert len(whole) == (len(compactions) + 1 if chained else len(server.requests))
+            made = [record["compaction"] for record in compactions if record["summary"] is not None]
+            assert all((each is not None) == compacts for each in made) and len(made) >= 2
             assert 3 <= len(compactions) <= 60
             assert compactions[-1]["summarised_rounds"] > rounds // 3
             # The log keeps what is no longer sent.
@@ -81,11 +102,10 @@ def test_many_rounds_stay_within_the_window_and_cost_the_same(tmp_path: Path, ap
             overhead = [later - earlier for earlier, later in pairwise(spent)]
             assert statistics.median(overhead[-50:]) < 2 * statistics.median(overhead[5:55]) + 0.002
 
-            # A later process goes on with the shortened view and not with the whole. It has counted nothing yet,
-            # so it may clear a little more, but the task and the summary are the same to the byte.
-            last = server.requests[-1].items
+            # A later process goes on with the shortened view, the same to the byte, and not with the whole.
+            last = whole[-1].items
             resume(folder, provider, "and now?")
             resumed = server.requests[-1].items
-            assert resumed[:2] == last[:2]
-            assert len(resumed) <= len(last) + 2
+            assert resumed[: len(last)] == last
+            assert chained or len(resumed) <= len(last) + 2
             assert read_history(folder)[0].outcome == "answered"

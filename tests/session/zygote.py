@@ -1,8 +1,8 @@
 """Forks processes that run turns, for tests that kill them: what takes long to import is imported once.
 
-Reads one JSON list a line: `["start", state, api, url]` or `["resume", folder, api, url, message or null]`, and
-answers with the pid of the process that does it; `["wait", pid]` answers with how it ended (minus the signal, or the
-exit code).
+Reads one JSON list a line: `["start", state, api, url]` or `["resume", folder, api, url, message or null]`, to which
+an object with settings of the provider may be added, and answers with the pid of the process that does it;
+`["wait", pid]` answers with how it ended (minus the signal, or the exit code).
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def main() -> None:
 def carry_out(order: list[Any]) -> int:
     """0 when the turn ended with an answer."""
     action, where, api, url, *rest = order
-    provider = open_provider(ProviderSettings("scripted", api, model="model", base_url=url, api_key="key"))
+    settings = rest.pop() if rest and isinstance(rest[-1], dict) else {}
+    made = ProviderSettings("scripted", api, model="model", base_url=url, api_key="key", **settings)
+    provider = open_provider(made)
     ending = start(Path(where), provider) if action == "start" else resume(Path(where), provider, *rest)
     return 0 if ending.outcome is Outcome.ANSWERED else 1
 

@@ -14,12 +14,13 @@ from tests.model_server import call as made
 Json = dict[str, Any]
 SCHEMA = {"type": "object", "properties": {"p": {"type": "string"}}, "required": ["p"], "additionalProperties": False}
 PATHS = {"responses": "/responses", "chat": "/chat/completions", "messages": "/messages"}
+COMPACT = "/responses/compact"
 
 
 def post(server: ModelServer, api: str, body: Json) -> str:
-    """The error's message, or nothing when the request was accepted."""
+    """The error's message, or nothing when the request was accepted. `api` may be a path as well."""
     headers = {"anthropic-version": "2026-10-21"}
-    answer = httpx2.post(server.url + PATHS[api], content=json.dumps(body), headers=headers)
+    answer = httpx2.post(server.url + PATHS.get(api, api), content=json.dumps(body), headers=headers)
     return "" if answer.status_code == 200 else str(answer.json()["error"]["message"])
 
 
@@ -150,6 +151,39 @@ def test_an_item_that_lost_its_reasoning_is_rejected() -> None:
         alone = {**REASONING, "id": sealed[0], "encrypted_content": sealed[1]}
         assert "without its required following item" in post(server, "responses", responses(USER, alone, USER))
         assert post(server, "responses", responses(USER, alone, named, OUT)) == ""
+
+
+COMPACTED: Json = {"model": "m", "input": [USER, CALL, OUT]}
+WRONG_TO_COMPACT: list[tuple[Json, str]] = [
+    ({"model": "m", "input": [USER, CALL]}, "No tool output found"),
+    ({"model": "m", "input": [USER, OUT]}, "No tool call found"),
+    ({"model": "m", "input": [USER, REASONING, CALL, OUT]}, "could not be verified"),
+    ({**COMPACTED, "tools": []}, "Unknown parameter: 'tools'"),
+    ({**COMPACTED, "stream": True}, "Unknown parameter: 'stream'"),
+    ({"model": "m", "input": [USER, {**CALL, "extra": 1}, OUT]}, "Unknown parameter"),
+    ({"model": "m"}, "Missing required parameter: 'input'"),
+    ({"input": [USER]}, "you must provide a model parameter"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), WRONG_TO_COMPACT)
+def test_what_cannot_be_compacted_is_rejected(body: Json, words: str) -> None:
+    with pytest.raises(AssertionError, match="was rejected"), ModelServer() as server:
+        assert words in post(server, COMPACT, body)
+
+
+def test_a_compaction_is_only_taken_back_as_it_was_given() -> None:
+    with ModelServer([reply("x")], rejections="allow") as server:
+        assert post(server, COMPACT, COMPACTED) == ""
+        message, compaction = server.memory.compacted.values()
+        changed = {**compaction, "encrypted_content": "other"}
+        unsealed = {key: value for key, value in compaction.items() if key != "encrypted_content"}
+        retold = {**message, "content": [{"type": "input_text", "text": "other"}]}
+        assert "could not be verified" in post(server, "responses", responses(message, changed, USER))
+        assert "encrypted_content" in post(server, "responses", responses(message, unsealed, USER))
+        assert "not what the compaction gave" in post(server, "responses", responses(retold, compaction, USER))
+        assert post(server, "responses", responses(message, compaction, USER)) == ""
+        assert post(server, COMPACT, {"model": "m", "input": [message, compaction, CALL, OUT]}) == ""
 
 
 def test_a_call_that_lost_its_thinking_is_rejected() -> None:

@@ -32,9 +32,15 @@ class Text:
 
     def names(self, path: str) -> bool:
         """Whether the command or the output names the file, at least by its last part."""
-        name = path.rpartition("/")[2]
-        word = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
-        return word.search(self.command) is not None or word.search("\n".join(self.lines)) is not None
+        return self.asks_for(path) or _word(path).search("\n".join(self.lines)) is not None
+
+    def asks_for(self, path: str) -> bool:
+        """Whether the command itself does."""
+        return _word(path).search(self.command) is not None
+
+
+def _word(path: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.-]){re.escape(path.rpartition('/')[2])}(?![\w-])")
 
 
 class Ledger:
@@ -79,7 +85,7 @@ class Ledger:
     def settle(self, text: Text, path: str, sha256: str, file_lines: Sequence[str]) -> int:
         """Records the lines of a file, as it is now, that an output shows; how many there are."""
         text.settled.add(path)
-        numbers = shown_lines(text.lines, path, file_lines, text.names(path))
+        numbers = shown_lines(text.lines, path, file_lines, text.names(path), text.asks_for(path))
         if numbers:
             self.add_lines(text.call_id, path, sha256, {number: file_lines[number - 1] for number in numbers})
         return len(numbers)

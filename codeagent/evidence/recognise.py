@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from codeagent.evidence.lines import plain
 
 MIN_DISTINCT = 3
-"""Lines that a run must have before it counts for a file that neither command nor output names."""
+"""Lines that a run must have before it counts for a file that the command does not name."""
 MAX_PLACES = 32
 """Places of a file at which a run may begin; a line that stands at more of them only continues a run."""
 
@@ -24,11 +24,11 @@ _BLAME = re.compile(r"^\^?[0-9a-f]{6,40}\s+(?:\S+\s+)?\(.*?\s(?P<number>\d+)\)(?
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def shown_lines(output: Sequence[str], path: str, file_lines: Sequence[str], named: bool) -> set[int]:
+def shown_lines(output: Sequence[str], path: str, file_lines: Sequence[str], named: bool, asked: bool) -> set[int]:
     """Numbers of the lines of `path`, whose content is `file_lines`, that `output` (see `bare`) shows.
 
     `named` tells that command or output name the file, so that output which does not say where it is from may be
-    its.
+    its; `asked` that the command does: a listing names many files, and says of none that a single line is from it.
     """
     forms = _printed(path)
     found: set[int] = set()
@@ -40,7 +40,7 @@ def shown_lines(output: Sequence[str], path: str, file_lines: Sequence[str], nam
         found |= numbers
         if not numbers:
             rest.append(line)
-    found |= _runs(rest, file_lines, named)
+    found |= _runs(rest, file_lines, asked)
     if any(line.startswith("@@ ") for line in rest):
         found |= _runs([line[1:] if line[:1] in (" ", "+") else "\0" for line in rest], file_lines, named)
     return found

@@ -338,3 +338,14 @@ def test_a_file_is_read_under_every_link_to_it_and_a_copy_is_another_file(tmp_pa
             ("copy.py", 4, 4, "unread", ()),
         ]
         assert session.states("out.py:1")[0][0] == "out.py"
+
+
+def test_a_listing_that_names_a_file_shows_no_line_of_it_that_another_file_has_too(
+    session: Session, tmp_path: Path
+) -> None:
+    write(tmp_path, "src/b.py", "import os\nimport re\n")
+    session.run("cat src/a.py && ls src")
+    assert session.state("src/a.py:1") == "read"
+    assert session.state("src/b.py:1") == "unread"
+    session.run("head -1 src/b.py")
+    assert session.state("src/b.py:1") == "read"

@@ -26,7 +26,7 @@ FORMS = (
 
 
 def shown(output: list[str], lines: list[str], named: bool = True) -> set[int]:
-    return shown_lines([bare(line) for line in output], PATH, lines, named)
+    return shown_lines([bare(line) for line in output], PATH, lines, named, named)
 
 
 @given(FILES, st.data(), st.sampled_from(FORMS), NOISE)

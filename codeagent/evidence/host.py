@@ -164,7 +164,7 @@ def _signature(found: os.stat_result) -> Signature:
 def _read_all(fd: int) -> bytes | None:
     """All of a file; None when it has grown over the limit."""
     pieces, total = list[bytes](), 0
-    while piece := os.read(fd, 1 << 20):
+    while piece := os.read(fd, 64 * 1024):
         pieces.append(piece)
         total += len(piece)
         if total > MAX_READ:

@@ -9,7 +9,7 @@ from typing import Any
 
 from codeagent.sandbox.frames import Demultiplexer
 
-READ_SIZE = 256 * 1024
+READ_SIZE = 64 * 1024
 MAX_DIAGNOSTICS = 4_096
 
 

@@ -9,6 +9,7 @@ second of silence the owner of the container is asked what has become of it (`di
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import threading
 import time
@@ -22,7 +23,10 @@ from codeagent.sandbox.seam import Flag
 
 MAX_REPLY = 64 * 1024 * 1024
 """The largest reply body that is collected in memory, in bytes."""
-READ_SIZE = 256 * 1024
+READ_SIZE = 64 * 1024
+"""Larger buffers are mapped and unmapped by the kernel each time, which takes longer than a small reply."""
+AWAKE_SECONDS = 0.0004
+"""A small reply is there within this time; going to sleep and being woken again would take half as long again."""
 PULSE_SECONDS = 0.5
 SILENCE_SECONDS = 1.0
 IDLE_PULSE_SECONDS = 20.0
@@ -256,6 +260,11 @@ class Channel:
     def _arrived(self, seconds: float) -> bool:
         if self._hidden is not None and self._hidden():
             return True
+        awake = time.monotonic() + AWAKE_SECONDS
+        while seconds and time.monotonic() < awake:
+            if self._arrival.poll(0):
+                return True
+            os.sched_yield()
         return bool(self._arrival.poll(-1 if seconds < 0 else seconds * 1000))
 
     def _take(self, request_id: int, kind: Kind, payload: bytes) -> None:

@@ -12,6 +12,7 @@ CONFIG is one JSON object (it can be read in `docker inspect`, so nothing in it 
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import platform
@@ -51,6 +52,7 @@ def main() -> None:
     operations = {**files.operations(), "marker": marker}
     incoming, outgoing = _connection()
     server = Server(incoming, outgoing, Root(root, folders), config["root"], operations, spawner, files.steady)
+    gc.freeze()  # what is there by now stays, and no collection has to look through it
     try:
         server.serve(greeting(owner, readable))
     except protocol.ProtocolError as error:

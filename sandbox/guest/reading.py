@@ -17,7 +17,10 @@ from guest.quoting import quoted
 from guest.signatures import ALWAYS_BINARY, kind_of
 from guest.tree import Tree, stamp
 
-CHUNK = 256 * 1024
+SAMPLE = 256 * 1024
+"""By how much of a file its encoding is told, in bytes."""
+CHUNK = 64 * 1024
+"""Larger buffers are mapped and unmapped by the kernel each time, which takes longer than to read a small file."""
 MAX_SCANNED = 256 << 20
 """A file larger than this is not read through, in bytes."""
 MAX_FETCHED = 16 << 20
@@ -53,7 +56,7 @@ def fetch(tree: Tree, path: str) -> Reply:
     with _place(tree, path) as place:
         if place.stat.st_size > MAX_FETCHED:
             raise Refusal("too_large", f"{quoted(place.path)} has {sized(place.stat.st_size)}, more than 16 MiB")
-        file = _open(place)
+        file, _found = _open(place)
         try:
             content = b"".join(_chunks(file, MAX_FETCHED + 1))
         finally:
@@ -121,25 +124,25 @@ def _special(mode: int) -> str:
     return "socket" if stat.S_ISSOCK(mode) else "device"
 
 
-def _open(place: Place) -> int:
+def _open(place: Place) -> tuple[int, os.stat_result]:
     try:
         file = place.open()
     except OSError as error:
         raise refusal_of(error, place.path) from None
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
         os.close(file)
         raise Refusal("not_a_file", f"{quoted(place.path)} is not a regular file any more")
-    return file
+    return file, found
 
 
 def _steady_page(place: Place, first: int, end: int | None) -> tuple[PageReader, Encoding, bool]:
     """The page, and whether the file stayed the same while it was read; read again once if not."""
     for attempt in (1, 2):
-        file = _open(place)
+        file, found = _open(place)
         try:
-            before = stamp(os.fstat(file))
-            page, encoding = _page(file, place, first, end)
-            steady = before == stamp(os.fstat(file)) and page.counts.size == before[2]
+            page, encoding = _page(file, found.st_size, place, first, end)
+            steady = stamp(found) == stamp(os.fstat(file)) and page.counts.size == found.st_size
         except OSError as error:
             raise refusal_of(error, place.path) from None
         finally:
@@ -149,9 +152,8 @@ def _steady_page(place: Place, first: int, end: int | None) -> tuple[PageReader,
     raise AssertionError("unreachable")
 
 
-def _page(file: int, place: Place, first: int, end: int | None) -> tuple[PageReader, Encoding]:
-    size = os.fstat(file).st_size
-    head = os.read(file, CHUNK)
+def _page(file: int, size: int, place: Place, first: int, end: int | None) -> tuple[PageReader, Encoding]:
+    head = os.read(file, min(SAMPLE, size + 1))
     encoding = _text_encoding(head, place, size)
     if size > MAX_SCANNED:
         raise Refusal(

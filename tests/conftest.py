@@ -10,7 +10,6 @@ that is used once, what it counts is its own, and nothing of it is left.
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import signal
 import subprocess
@@ -22,20 +21,30 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from codeagent.sandbox import image as images
 from codeagent.sandbox import toolbox as toolboxes
 from codeagent.sandbox.engine import Engine, connect
 from codeagent.sandbox.toolbox import Toolbox
 
+# The same examples in every run, and no limit on the time that one takes: a run says something about the code and
+# nothing about the machine. `--hypothesis-profile default` looks further.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
+
 TEST_LABEL = "codeagent.test"
 DOCKER_TESTS = Path(__file__).parent / "docker"
 
 
 def pytest_configure() -> None:
-    # Where the tests were started in the background, Ctrl-C would be ignored by the programs under test, too.
+    # Where the tests were started in the background, or by nohup, the programs under test would ignore these, too.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,16 +63,23 @@ def silent(what: str, done: int, total: int) -> None:
 def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What tests, and the programs that they kill, leave in the temporary folder goes away with this process."""
     tmp_path_factory.getbasetemp()  # stays where pytest keeps what a failed test has left to look at
-    before = os.environ.get("TMPDIR")
     # A short name: sockets lie below it.
-    with tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as folder:
-        os.environ["TMPDIR"] = tempfile.tempdir = folder
+    with (
+        tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
         yield
-        tempfile.tempdir = None
-        if before is None:
-            del os.environ["TMPDIR"]
-        else:
-            os.environ["TMPDIR"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing here speaks TLS, and reading the machine's certificates costs more than most tests that open a client."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

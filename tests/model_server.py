@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from types import TracebackType
 from typing import Any, Literal
 
@@ -234,6 +235,10 @@ def _no_constant(name: str) -> None:
 
 class _Quiet(ThreadingHTTPServer):
     daemon_threads = True
+
+    def server_bind(self) -> None:
+        """Without asking for this machine's name, which may take long and which nothing here uses."""
+        TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that leaves is part of many tests; anything else is a fault of the server's own."""

@@ -11,6 +11,7 @@ from codeagent.applying.record import require_finished
 from codeagent.cli.flags import config_of
 from codeagent.cli.repository import repository
 from codeagent.config import Config, require_key
+from codeagent.errors import UsageError
 from codeagent.paths import state_dir
 
 
@@ -57,3 +58,11 @@ class Choices:
             patching=patching,
             force=getattr(args, "force", False),
         )
+
+    def require_model(self) -> None:
+        """For a fix. Raises UsageError."""
+        if self.config.provider.api == "offline":
+            raise UsageError(
+                "The offline investigator changes nothing, so it cannot fix anything.",
+                'Name a model: --model NAME or --provider NAME. To look only: codeagent ask "…" --model offline',
+            )

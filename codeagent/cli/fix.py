@@ -44,11 +44,7 @@ def run(args: argparse.Namespace) -> int:
             'Give one that fails now and passes when it is fixed: --verify "make test"',
         )
     choices = Choices.of(args, patching=True)
-    if choices.config.provider.api == "offline":
-        raise UsageError(
-            "The offline investigator changes nothing, so it cannot fix anything.",
-            'Name a model: --model NAME or --provider NAME. To look only: codeagent ask "…" --model offline',
-        )
+    choices.require_model()
     from codeagent.cli.wiring import opened_workbench
 
     with opened_workbench(choices, args.task) as bench:

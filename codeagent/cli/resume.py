@@ -67,6 +67,8 @@ def run(args: argparse.Namespace) -> int:
         from codeagent.cli.choices import Choices
 
         choices = Choices.of(args, patching=history.patching, **_stored_choices(args, history, session.id))
+        if args.message is None and history.patching:
+            choices.require_model()
         from codeagent.cli.wiring import opened_workbench
 
         with opened_workbench(choices, stored=(session, history)) as bench:

@@ -169,6 +169,8 @@ def test_a_killed_fix_goes_on_with_its_task_its_tool_and_its_verification(
         process.kill()
         ended(process)
         assert len(setup.events("turn_started")) == (0 if early else 1)
+        code, out, err = setup.run(server, "resume", "--model", "offline")
+        assert (code, out) == (2, "") and "cannot fix anything" in err
         code, out, err = setup.run(server, "resume", "--approve", "contained")
         assert (code, out) == (0, "fixed\n"), err
         assert "apply_patch" in server.requests[-1].tool_names

@@ -37,7 +37,7 @@ def put_back(root: int, record: Record) -> list[str]:
             os.chmod(name, place.mode, dir_fd=parent)
     for number, step in enumerate(record.steps):
         kept = f"{record.work}/old-{number}"
-        if not _return(root, kept, step.path):
+        if not (_return(root, kept, step.path) or _is_there_again(root, kept, step.path)):
             lost.append(f"{step.path} could not be put back; what stood there is in {kept}")
     if not lost:
         _remove_work(root, record)
@@ -76,6 +76,19 @@ def _return(root: int, kept: str, path: str) -> bool:
         return not _exists(root, kept)
     except OSError:
         return False
+
+
+def _is_there_again(root: int, kept: str, path: str) -> bool:
+    """Somebody has put it back meanwhile (`git checkout`): what was kept is not needed any more, and goes."""
+    try:
+        before, now = standing(root, kept), standing(root, path)
+        if before is None or before != now:
+            return False
+        with opened_parent(root, kept) as (work, name):
+            os.unlink(name, dir_fd=work)
+    except OSError:
+        return False
+    return True
 
 
 def _exists(root: int, path: str) -> bool:

@@ -19,7 +19,7 @@ import pytest
 from codeagent.applying.plan import Plan
 from codeagent.applying.write import Changed, NotPutBack, recover, write
 from codeagent.beneath import opened_root
-from tests.applying.applied import Tree, applied, make, patch_between, planned, record_of, recovered, tree
+from tests.applying.applied import Tree, applied, make, patch_between, planned, put, record_of, recovered, tree
 
 OLD: Tree = {
     "src/edit.py": (0o100644, b"a\n"),
@@ -205,6 +205,23 @@ def test_killed_at_any_step_of_writing_or_putting_back_one_file_at_most_is_missi
         recovered(repo)
         assert tree(repo) in (MANY, MANY_NEW)
     assert met == {0, 1}
+
+
+def test_what_the_user_has_put_back_after_a_kill_is_not_in_the_way(tmp_path: Path) -> None:
+    # As `git checkout .` does when files are found missing.
+    for code, repo in outcomes(tmp_path, killed, every=5):
+        assert code == -signal.SIGKILL
+        for name in OLD:
+            for path in [*reversed((repo / name).relative_to(repo).parents)][1:]:
+                if (repo / path).is_file() or (repo / path).is_symlink():
+                    (repo / path).unlink()
+            if (repo / name).is_dir() and not (repo / name).is_symlink():
+                shutil.rmtree(repo / name)
+        done = without_work(tree(repo)) == NEW
+        put(repo, OLD)
+        recovered(repo)
+        assert done or {name: state for name, state in tree(repo).items() if name in OLD} == OLD
+        assert not [name for name in tree(repo) if name.startswith(".codeagent-")]
 
 
 def test_asked_to_stop_between_two_files_everything_is_as_it_was(tmp_path: Path) -> None:

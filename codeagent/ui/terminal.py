@@ -221,14 +221,18 @@ class Terminal:
     def _on_retry(self, record: Mapping[str, Any]) -> None:
         self._turn.preview.clear()
         delay = float(record.get("delay_ms") or 0) / 1000
-        said = f"retry {record.get('attempt')} in {delay:.1f}s: {record.get('reason')}"
+        soon = f" in {delay:.1f}s" if delay else ""
+        said = f"retry {record.get('attempt')}{soon}: {record.get('reason')}"
         self._say([(inert_line(said), "warn")])
 
     def _on_compacted(self, record: Mapping[str, Any]) -> None:
         cleared, summarised = len(record.get("cleared_calls") or ()), int(record.get("summarised_rounds") or 0)
+        compaction = record.get("compaction") or {}
+        self._turn.spend(compaction.get("usage") or {})
         said = f"context: {wording.counted(cleared, 'old output')} cleared"
         if summarised:
-            said += f", {wording.counted(summarised, 'round')} summarised"
+            how = "compacted by the API" if compaction else "summarised"
+            said += f", {wording.counted(summarised, 'round')} {how}"
         self._say([(said, "dim")])
 
     def _on_note(self, record: Mapping[str, Any]) -> None:

@@ -86,9 +86,12 @@ class Turn:
             self.steps.append(begun)
         return self.current_step
 
-    def respond(self, usage: Mapping[str, int], text: str) -> None:
+    def spend(self, usage: Mapping[str, int]) -> None:
         for name, count in usage.items():
             self.usage[name] = self.usage.get(name, 0) + int(count or 0)
+
+    def respond(self, usage: Mapping[str, int], text: str) -> None:
+        self.spend(usage)
         self.said, self.thinking_since = text, None
         if self.waiting_for == SANDBOX:
             self.waiting_for = MODEL

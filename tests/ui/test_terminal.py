@@ -64,6 +64,23 @@ def test_off_a_terminal_each_thing_is_one_plain_line() -> None:
     assert out == answered_session()[-1]["answer"]
 
 
+def test_what_is_no_longer_sent_is_said_and_who_shortened_it() -> None:
+    log = Recorder()
+    log.start("why?")
+    log.add("compacted", cleared_calls=["c1"], summarised_rounds=0, compaction=None)
+    log.add("compacted", cleared_calls=[], summarised_rounds=12, compaction={"usage": {"output_tokens": 400}})
+    log.add("retry", attempt=1, reason="the server has none", delay_ms=0)
+    log.add("compacted", cleared_calls=["c2", "c3"], summarised_rounds=20, compaction=None)
+    log.end()
+    _, err = plain(log.records)
+    assert err.splitlines()[1:5] == [
+        "context: 1 old output cleared",
+        "context: 0 old outputs cleared, 12 rounds compacted by the API",
+        "retry 1: the server has none",
+        "context: 2 old outputs cleared, 20 rounds summarised",
+    ]
+
+
 def read_output() -> str:
     return next(str(record["output"]) for record in answered_session() if record["type"] == "tool_output")
 

@@ -196,7 +196,9 @@ class _Reader:
     def _on_compacted(self, record: Record) -> None:
         cleared = len(record.get("cleared_calls") or ())
         rounds = _whole(record.get("summarised_rounds"))
-        self._row(record, "note", "context compacted", f"{cleared} outputs cleared, {rounds} rounds summarised")
+        how = "compacted by the API" if record.get("compaction") else "summarised"
+        row = self._row(record, "note", "context compacted", f"{cleared} outputs cleared, {rounds} rounds {how}")
+        self._body(row, "summary", record.get("summary"))
 
     def _on_retry(self, record: Record) -> None:
         row = self._row(record, "note", f"retry {record.get('attempt')}", str(record.get("reason")), failed=True)

@@ -44,8 +44,14 @@ static void check(long result)
 static void take_ids(uid_t uid, gid_t gid)
 {
     struct __user_cap_header_struct self = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct none[2] = {{0}};
+    struct __user_cap_data_struct own[2], none[2] = {{0}};
 
+    /* Under no_new_privs, older kernels (6.12 for one) start a program of other effective ids than real ones with the
+     * real ones alone, here root's, and with no capability in effect. Newer ones leave the effective ids as they are. */
+    check(syscall(SYS_capget, &self, own));
+    for (int word = 0; word < 2; word++)
+        own[word].effective = own[word].permitted;
+    check(syscall(SYS_capset, &self, own));
     check(setresgid(gid, gid, gid));
     check(setresuid(uid, uid, uid));
     /* For uid 0 the change of ids keeps the capabilities; for others this finds nothing left to drop. */

@@ -19,10 +19,9 @@ from typing import Any, Protocol
 
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.sandbox.frames import FrameParser, Garbled, Kind, frame, load, request
+from codeagent.sandbox.pending import ChannelLost, Pending, drop
 from codeagent.sandbox.seam import Flag
 
-MAX_REPLY = 64 * 1024 * 1024
-"""The largest reply body that is collected in memory, in bytes."""
 READ_SIZE = 64 * 1024
 """Larger buffers are mapped and unmapped by the kernel each time, which takes longer than a small reply."""
 AWAKE_SECONDS = 0.0004
@@ -32,19 +31,6 @@ SILENCE_SECONDS = 1.0
 IDLE_PULSE_SECONDS = 20.0
 CANCEL_POLL_SECONDS = 0.05
 CANCEL_GRACE_SECONDS = 3.0
-MAX_SENTENCE = 2_000
-
-
-class ChannelLost(Exception):
-    """The guest is out of reach for good; `reason` says why, in words that a user understands."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class Outdated(Exception):
-    """The guest did nothing: its masks are no longer in the state that the call named."""
 
 
 class Connection(Protocol):
@@ -75,13 +61,13 @@ class Channel:
         self._diagnose = diagnose
         self._sending = threading.Lock()
         self._state = threading.Lock()
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, Pending] = {}
         self._abandoned: set[int] = set()
         self._next_id = 1
         self._lost = ""
         self._closed = threading.Event()
         self._heard = self._pinged = time.monotonic()
-        self._greeting = _Pending(None)
+        self._greeting = Pending(None)
         self._pending[0] = self._greeting
         self._pulse = threading.Thread(target=self._watch, name="guest-pulse", daemon=True)
         # Held by the one thread that reads; what follows is used by that one alone.
@@ -118,7 +104,7 @@ class Channel:
         raises ToolError(cancelled) without waiting for the reply. Raises ToolError when the guest refuses, Outdated,
         and ChannelLost when it is out of reach.
         """
-        pending = _Pending(on_body)
+        pending = Pending(on_body)
         with self._state:
             if self._lost:
                 raise ChannelLost(self._lost)
@@ -164,7 +150,7 @@ class Channel:
 
     def _await(
         self,
-        pending: _Pending,
+        pending: Pending,
         cancel: Flag | None,
         deadline: float | None,
         request_id: int,
@@ -189,7 +175,7 @@ class Channel:
             raise pending.error
         return pending.fields, bytes(pending.body)
 
-    def _wait(self, pending: _Pending, seconds: float) -> None:
+    def _wait(self, pending: Pending, seconds: float) -> None:
         """Until the reply is whole, or for `seconds` (-1: for ever), or until it is this thread's turn to read."""
         if not self._reading.acquire(blocking=False):
             pending.wait(seconds)
@@ -199,12 +185,12 @@ class Channel:
         finally:
             self._stop_reading()
 
-    def _forget(self, request_id: int, pending: _Pending) -> None:
+    def _forget(self, request_id: int, pending: Pending) -> None:
         # A call that is left early (an exception, Ctrl-C) still has an answer to come, which nobody waits for.
         with self._state:
             if self._pending.pop(request_id, None) is None:
                 return
-            pending.on_body = _drop
+            pending.on_body = drop
             self._abandoned.add(request_id)
         with contextlib.suppress(ChannelLost):
             self._send(frame(request_id, Kind.CANCEL))
@@ -233,7 +219,7 @@ class Channel:
         if waiting is not None:
             waiting.wake()
 
-    def _read(self, pending: _Pending | None, seconds: float) -> None:
+    def _read(self, pending: Pending | None, seconds: float) -> None:
         """Takes what arrives, until `pending` is over, or for `seconds` (-1: for ever)."""
         until = time.monotonic() + seconds
         try:
@@ -337,68 +323,8 @@ class Channel:
             self._reading.release()
 
 
-class _Pending:
-    """A call that waits for its reply. A bare lock is the fastest way in Python to wake one other thread."""
-
-    __slots__ = ("_bell", "body", "error", "fields", "on_body", "over", "waiting")
-
-    def __init__(self, on_body: Callable[[bytes], None] | None) -> None:
-        self.on_body = on_body
-        self.body = bytearray()
-        self.fields: dict[str, Any] = {}
-        self.error: Exception | None = None
-        self.over = False
-        self.waiting = False
-        self._bell = allocate_lock()
-        self._bell.acquire()
-
-    def wait(self, seconds: float) -> None:
-        """Until `wake` is called, or was called before; at most `seconds`, -1 is for ever."""
-        self._bell.acquire(timeout=seconds)
-
-    def wake(self) -> None:
-        with contextlib.suppress(RuntimeError):  # woken already
-            self._bell.release()
-
-    def take(self, piece: bytes) -> None:
-        if self.on_body is None:
-            if len(self.body) + len(piece) > MAX_REPLY:
-                raise Garbled(f"the guest sent a reply of more than {MAX_REPLY} bytes")
-            self.body += piece
-            return
-        try:
-            self.on_body(piece)
-        except Garbled:
-            raise
-        except Exception as error:
-            # The consumer's fault (a full disk), not the channel's: the call fails, the channel goes on.
-            self.error, self.on_body = error, _drop
-
-    def finish(self, fields: dict[str, Any]) -> None:
-        try:
-            if self.error is None:
-                self.fields = checked(fields)
-        except (ToolError, Outdated) as error:
-            self.error = error
-        except Garbled as garbled:
-            self.error = ChannelLost(f"the container does not follow the protocol: {garbled}")
-            raise
-        finally:
-            self.over = True
-            self.wake()
-
-    def fail(self, error: Exception) -> None:
-        self.error = self.error or error
-        self.over = True
-        self.wake()
-
-
 def _broke(error: OSError) -> str:
     return f"the connection to the container broke ({error.strerror or error})"
-
-
-def _drop(_piece: bytes) -> None:
-    """Takes the rest of a body that nobody wants any more."""
 
 
 def _patience(cancel: Flag | None, deadline: float | None) -> float:
@@ -406,19 +332,3 @@ def _patience(cancel: Flag | None, deadline: float | None) -> float:
     if cancel is not None:
         return CANCEL_POLL_SECONDS
     return -1 if deadline is None else max(0.0, deadline - time.monotonic())
-
-
-def checked(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `{"ok": {…}}`; raises the ToolError or Outdated of `{"error": {…}}`, else Garbled."""
-    if set(fields) == {"ok"} and isinstance(fields["ok"], dict):
-        return fields["ok"]
-    error = fields.get("error")
-    if set(fields) != {"error"} or not isinstance(error, dict):
-        raise Garbled("the guest sent a reply that is neither a result nor an error")
-    kind, sentence, detail = error.get("kind"), error.get("sentence"), error.get("detail", "")
-    if not isinstance(kind, str) or not isinstance(sentence, str) or not isinstance(detail, str):
-        raise Garbled("the guest sent a malformed error")
-    if kind == "outdated":
-        raise Outdated
-    known = ErrorKind(kind) if kind in set(ErrorKind) else ErrorKind.SANDBOX_FAILED
-    raise ToolError(known, sentence[:MAX_SENTENCE], detail)

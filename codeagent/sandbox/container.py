@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from codeagent.errors import SandboxError
 from codeagent.sandbox.attached import Attached
-from codeagent.sandbox.channel import Channel, ChannelLost
+from codeagent.sandbox.channel import Channel
 from codeagent.sandbox.door import TARGET, Door
 from codeagent.sandbox.frames import VERSION
 from codeagent.sandbox.hardening import Plan, options
 from codeagent.sandbox.made import create_container, remove_container
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner, is_gone
+from codeagent.sandbox.pending import ChannelLost
 from codeagent.settings import SandboxSettings
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from codeagent.errors import ErrorKind, SandboxError, ToolError
-from codeagent.sandbox.channel import ChannelLost, Outdated
 from codeagent.sandbox.container import Container, reap_orphans
 from codeagent.sandbox.ended import command_result
 from codeagent.sandbox.hardening import WORKSPACE, Mount
 from codeagent.sandbox.made import remove_volumes
 from codeagent.sandbox.marker import host_marker
 from codeagent.sandbox.output import OutputKeeper, saved_name
+from codeagent.sandbox.pending import ChannelLost, Outdated
 from codeagent.sandbox.reading import Reading
 from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Flag, Listing, Steps
 from codeagent.sandbox.session_containers import Guarded, Lease, Parts, Slot, Starter, hanging_up

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.errors import SandboxError
-from codeagent.sandbox.channel import ChannelLost
 from codeagent.sandbox.container import Container, image_volumes, start_container
 from codeagent.sandbox.hardening import WORKSPACE, Mount, Plan
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
+from codeagent.sandbox.pending import ChannelLost
 from codeagent.sandbox.seam import Flag
 from codeagent.sandbox.view import Layout, View
 from codeagent.settings import SandboxSettings

@@ -27,16 +27,20 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 def shown_lines(output: Sequence[str], path: str, file_lines: Sequence[str], named: bool, asked: bool) -> set[int]:
     """Numbers of the lines of `path`, whose content is `file_lines`, that `output` (see `bare`) shows.
 
-    `named` tells that command or output name the file, so that output which does not say where it is from may be
-    its; `asked` that the command does: a listing names many files, and says of none that a single line is from it.
+    `named` tells that command or output name the file, so that a part of a diff may be its; `asked` that the command
+    does, so that any output may be: a listing names many files, and says of none that what else is printed is its.
     """
     forms = _printed(path)
     found: set[int] = set()
     rest: list[str] = []
+    headed, begins = False, True  # by a line of its own with the file's name, as `rg --heading` prints it
     for line in output:
         numbers = _placed(line, forms, file_lines)
-        if not numbers and named:
+        if not numbers and (asked or headed):
             numbers = _numbered(line, file_lines)
+        is_numbered = line == "--" or _NUMBERED.match(line) is not None
+        headed = (begins and line in forms) or (headed and is_numbered)
+        begins = is_numbered or not line
         found |= numbers
         if not numbers:
             rest.append(line)

@@ -344,7 +344,7 @@ def test_a_listing_that_names_a_file_shows_no_line_of_it_that_another_file_has_t
     session: Session, tmp_path: Path
 ) -> None:
     write(tmp_path, "src/b.py", "import os\nimport re\n")
-    session.run("cat src/a.py && ls src")
+    session.run("cat src/a.py && ls src && cat -n src/a.py | head -3")
     assert session.state("src/a.py:1") == "read"
     assert session.state("src/b.py:1") == "unread"
     session.run("head -1 src/b.py")

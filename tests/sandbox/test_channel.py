@@ -258,7 +258,7 @@ def test_a_second_reply_to_the_same_request_is_nonsense(pair: Pair) -> None:
 
 
 def test_a_reply_that_never_ends_is_given_up(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeagent.sandbox.channel.MAX_REPLY", 100_000)
+    monkeypatch.setattr("codeagent.sandbox.pending.MAX_REPLY", 100_000)
     channel, guest = pair
     result = asked(channel)
     number = guest.request()[0]

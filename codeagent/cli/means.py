@@ -87,7 +87,7 @@ def open_provider(settings: ProviderSettings, closing: ExitStack) -> Provider:
 
 
 def context_for(provider: Provider, tools: Mapping[str, Tool], diff: Path) -> Context:
-    """What chooses the part of a conversation that fits into the provider's window. `diff` holds the change so far."""
+    """What chooses the part of a conversation that fits into the provider's window. `diff` holds the change."""
     specs = [tool.spec for tool in tools.values()]
     return Context(provider.context_window, instructions(), specs, partial(_changed, diff))
 

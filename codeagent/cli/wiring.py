@@ -149,15 +149,18 @@ class Workbench:
     def use_provider(self, settings: ProviderSettings) -> None:
         """Asks another provider or model from the next turn on; what only the earlier one can read is not sent.
 
-        Raises UsageError, and then nothing has changed.
+        Raises UsageError or StorageError, and then nothing has changed.
         """
-        provider = open_provider(settings, self._stack) if self._means is not None else None
-        self.choices = replace(self.choices, config=replace(self.choices.config, provider=settings))
-        self.terminal.charge(settings.price)
-        if self._means is not None and provider is not None:
-            # Windows differ, so what is sent of the conversation is chosen anew.
+        if self._means is not None:
+            from codeagent.session.resumption import read_history
+
+            past, _ = read_history(self.session.folder)
+            provider = open_provider(settings, self._stack)
             context = context_for(provider, self._means.tools, self.session.diff_file)
             self._means = replace(self._means, provider=provider, context=context)
+            self._shorten_as(past, self._means)
+        self.choices = replace(self.choices, config=replace(self.choices.config, provider=settings))
+        self.terminal.charge(settings.price)
 
     # --- a turn ----------------------------------------------------------------------------------------
 
@@ -279,9 +282,12 @@ class Workbench:
         """What turns need, opened once. Raises SandboxError."""
         if self._means is None:
             self._means = open_means(self.choices, self.session, self.terminal, self.conversation, self._stack)
-            if (past := self._history) is not None:
-                from codeagent.session.resumption import readable
-
-                made = readable(past.compaction, self._means.provider)
-                self._means.context.restore(self.conversation, past.compactions, made)
+            if self._history is not None:
+                self._shorten_as(self._history, self._means)
         return self._means
+
+    def _shorten_as(self, past: History, means: Means) -> None:
+        """What was no longer sent is not sent from now on either, whoever is asked."""
+        from codeagent.session.resumption import readable
+
+        means.context.restore(self.conversation, past.compactions, readable(past.compaction, means.provider))

@@ -20,7 +20,7 @@ class Options:
     body: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of every request body, for example `{ temperature = 0.2 }`."""
     without: tuple[str, ...] = ()
-    """Names of request fields that the server does not take."""
+    """Names of request fields that the server does not take; `compaction` where it has none (Responses)."""
     stream: bool = True
     key_header: str = ""
     """The header that carries the key as it is, for example `api-key`; empty: `Authorization: Bearer`."""

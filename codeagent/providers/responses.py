@@ -18,7 +18,7 @@ from codeagent.providers.failures import Failure, Kind, final, of_event, transie
 from codeagent.providers.learning import refused_field, schema_refused, without
 from codeagent.providers.options import Options
 from codeagent.providers.responses_compaction import Compaction, usage_of
-from codeagent.providers.responses_items import Input, items_of, refused_text
+from codeagent.providers.responses_items import COMPACTION, Input, items_of, refused_text
 from codeagent.providers.source import source_of
 from codeagent.providers.written import Written
 from codeagent.settings import ProviderSettings
@@ -42,7 +42,8 @@ class Responses:
         self._written = Written(self._input.encode)
         self._stored: _Stored | None = None
         self._sent: Sequence[Item] = ()
-        self.compaction: Dialect | None = Compaction(settings, options, self._input)
+        without = COMPACTION in options.without
+        self.compaction: Dialect | None = None if without else Compaction(settings, options, self._input)
 
     def body(self, request: Request) -> bytes:
         self._sent = request.items

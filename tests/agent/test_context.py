@@ -113,10 +113,11 @@ def test_outputs_are_cleared_before_any_round_is_summarised_and_the_newest_stay(
 
 
 def test_a_summary_keeps_the_task_the_constraints_files_changes_and_denials() -> None:
-    context = Context(12_000, "", ())
+    context = Context(12_000, "", (), changed=lambda: ["src/generated.py", "a\nb"])
     conversation: list[Item] = [TASK, UserMessage("AGENTS: use make", "repository")]
     patch = "*** Begin Patch\n*** Update File: src/changed.py\n@@\n-a\n+b\n*** End Patch"
     denied = ToolCall("c_denied", "run_command", json.dumps({"command": "rm -rf build"}))
+    proposed = ToolCall("c_open", "run_command", json.dumps({"command": "make install"}))
     unknown = ToolCall("c_unknown", "run_command", json.dumps({"command": "make deploy"}))
     conversation += [
         ToolCall("c_patch", "apply_patch", json.dumps({"patch": patch})),
@@ -124,6 +125,8 @@ def test_a_summary_keeps_the_task_the_constraints_files_changes_and_denials() ->
         AssistantMessage("The cause seems to be the cache."),
         denied,
         ToolOutput("c_denied", "error: denied: not in this repository", ErrorKind.DENIED),
+        proposed,
+        ToolOutput("c_open", "error: cancelled: interrupted before it was started", ErrorKind.CANCELLED),
         unknown,
         ToolOutput("c_unknown", "error: interrupted: may or may not have run", ErrorKind.INTERRUPTED),
         UserMessage("also look at the cache"),
@@ -143,7 +146,8 @@ def test_a_summary_keeps_the_task_the_constraints_files_changes_and_denials() ->
     assert summary.origin == "program"
     assert summary.text == compacted.summary
     for fact in (
-        "Files changed in the private copy:\n- src/changed.py",
+        "Files changed in the private copy:\n- src/changed.py\n- src/generated.py\n- a b\n",
+        "Proposed and not run, open still:\n- make install: error: cancelled: interrupted before it was started",
         "rm -rf build: error: denied: not in this repository",
         "Interrupted, effect unknown:\n- make deploy",
         "The cause seems to be the cache.",

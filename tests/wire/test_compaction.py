@@ -94,9 +94,15 @@ def test_a_server_that_has_none_is_asked_no_second_time(answer: str) -> None:
     assert "key-123" not in str(talk.notices)
 
 
+def test_one_that_is_known_to_have_none_is_not_asked() -> None:
+    with ModelServer([LOOK, reply("Because.")]) as server:
+        assert compacted(talked(server, options={"without": ["compaction"]})) is None
+    assert server.compactions == []
+
+
 def test_one_that_never_answers_is_asked_no_second_time() -> None:
     with ModelServer([LOOK, reply("Because.")], compacts=hang(30)) as server:
-        talk = talked(server, idle_timeout_seconds=0.1)
+        talk = talked(server, idle_timeout_seconds=0.5)
         assert compacted(talk) is None
         assert compacted(talk) is None
         assert len(server.compactions) == 2

@@ -162,7 +162,7 @@ class Verified:
 
     `diff_sha256` is the hash of the agent's whole diff, `notices` name lines of it that a person should look at.
     `repository` is `{before, after, changed}`: the host's own tree as one hash at the start and at the end, and the
-    paths that differ.
+    paths that differ. `before_again` are further runs without the change, where the run with it is repeated.
     """
 
     type: ClassVar[str] = "verification"
@@ -178,6 +178,7 @@ class Verified:
     diff_sha256: str = ""
     notices: list[str] = field(default_factory=list)
     repository: Mapping[str, Any] = field(default_factory=dict)
+    before_again: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ def _lines(verification: Record, full: bool) -> Iterator[str]:
             yield from _each(run)
         else:
             yield f"{label}: not run"
+    if isinstance(again := verification.get("before_again"), Mapping):
+        yield f"Without it again: {run_line(again)}"
     if diff := verification.get("diff_sha256"):
         yield f"Change: diff with SHA-256 {_hash(diff, full)}"
     yield from (f"Look at: {notice}" for notice in verification.get("notices") or ())

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 _ASSIGNMENT = re.compile(r"^\s*(?:export\s+|override\s+)*([\w.-]+)\s*(\?|\+|:{1,3})?=\s*(.*)$")
+_FOR_TARGETS = re.compile(r"^[^\t#=:]+:\s*(?:(?:export|override|private)\s+)*([\w.-]+)\s*(\?|\+|:{1,3})?=\s*(.*)$")
+_DEFINED = re.compile(r"^define[ \t]+([\w.-]+)[^\n]*\n(.*?)^endef\b[^\n]*$", re.MULTILINE | re.DOTALL)
+_SUFFIXES = re.compile(r"\.(\w+)\.(\w+)")
 _INCLUDE = re.compile(r"^ *(?:-include|sinclude|include)\s+(.*)$")
 _RULE = re.compile(r"^([^\t#=][^=]*?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?$")
 _REFERENCE = re.compile(r"\$[({]([^(){}$]*)[)}]|\$(\w)|`[^`]*`")
@@ -28,17 +31,23 @@ class Makefile:
         """Takes a file's text; returns the names that it includes, unknown parts of them as `*`."""
         included: list[str] = []
         targets: list[str] = []
-        for line in text.replace("\\\n", " ").split("\n"):
+        text = text.replace("\\\n", " ")
+        for name, value in _DEFINED.findall(text):
+            self._assign(name, "", value)
+        for line in _DEFINED.sub("", text).split("\n"):
             if line.startswith("\t"):
                 for target in targets:
                     self.recipes.setdefault(target, []).append(line.lstrip("\t @+-"))
             elif match := _INCLUDE.match(line):
                 included += self.expanded(match[1].partition("#")[0]).split()
-            elif match := _ASSIGNMENT.match(line):
+            elif match := _ASSIGNMENT.match(line) or _FOR_TARGETS.match(line):
                 self._assign(match[1], match[2] or "", match[3].partition("#")[0].strip())
             elif match := _RULE.match(line):
-                targets = self.expanded(match[1]).split()
-                self._rule(targets, self.expanded(match[2]).split(), match[3])
+                targets, needed = self.expanded(match[1]).split(), self.expanded(match[2]).split()
+                if len(targets) == 1 and (suffixes := _SUFFIXES.fullmatch(targets[0])):
+                    # The old way to write a pattern.
+                    targets, needed = [f"%.{suffixes[2]}"], [f"%.{suffixes[1]}"]
+                self._rule(targets, needed, match[3])
         return included
 
     def _assign(self, name: str, kind: str, value: str) -> None:
@@ -95,6 +104,12 @@ class Makefile:
             return "."
         function, _, given = name.partition(" ")
         arguments = given.split(",")
+        if function == "call" and arguments[0] in self.variables:
+            return re.sub(
+                r"\$[({]?([1-9])[)}]?",
+                lambda found: arguments[int(found[1])] if int(found[1]) < len(arguments) else "",
+                self.variables[arguments[0]],
+            )
         if function == "patsubst" and len(arguments) == 3:
             return arguments[1].strip().replace("%", "*")
         if function in ("addprefix", "addsuffix") and len(arguments) == 2:

@@ -12,6 +12,14 @@ TEST_FOLDERS = frozenset(
     "test-cases golden goldens cassettes t qa".split()
 )
 
+_TEST_FOLDER = re.compile(
+    # `calc-tests`, `unit_test`, `Calc.Tests`; `integrationTest`, `CalcTests`; `test-utils`, `testFixtures`
+    r".*[-_.][Tt]ests?|(?:.*[a-z0-9])?Tests?|(?:unit|self|regress|integ)tests?"
+    r"|[Tt]ests?[-_]?(?:[Uu]til(?:s|ities|ity)?|[Hh]elpers?|[Ss]upport|[Ll]ib|[Kk]it|[Cc]ommon|[Dd]ata|[Ff]ixtures?"
+    r"|[Rr]esources?|[Ss]hared|[Ss]etup|[Mm]ocks?|[Ss]uites?|[Cc]ases?|[Hh]arness)"
+)
+"""Beside the names above, with letter case."""
+
 _TEST_NAMES = (
     *("test_*", "*_test.*", "*_tests.*", "*.test.*", "*.spec.*", "*_spec.*", "*-test.*", "*-spec.*", "test-*"),
     *("test.*", "tests.*", "conftest.py", "*.snap", "*.bats", "*.t", "*.robot", "*.feature"),
@@ -58,7 +66,7 @@ _CONFIGURATION = tuple(
         "dockerfile dockerfile.* docker-compose*.y*ml compose*.y*ml "
     ).split()
 )
-"""Beside every hidden file but git's own: tools look for those."""
+"""Beside every hidden file: tools look for those, and linters for what `.gitignore` leaves out."""
 _CONFIGURATION_FOLDERS = frozenset("gradle buildsrc node_modules vendor venv site-packages cmake".split())
 
 _PRODUCTS = re.compile(r".*\.(?:o|a|so(?:\.[\d.]+)?|dylib|dll|exe|class|jar|war|pyc|pyo|pyd|node|wasm)")
@@ -75,6 +83,10 @@ _DRIVERS = _CHECKS | frozenset(
     "validate lint ci run runner runall script scripts tool tools tooling hack bin build make harness task tasks "
     "setup hooks preload".split()
 )
+_NAMED_CHECKS = frozenset(
+    "check checks test tests testing verify verification smoke e2e selftest acceptance conformance regress "
+    "regression regressions expected expect want golden goldens".split()
+)
 _SOURCES = frozenset("src source lib libs app apps internal pkg cmd packages".split())
 
 
@@ -83,6 +95,8 @@ def is_test(path: str) -> bool:
     *folders, name = path.split("/")
     # The last part, too: a test folder may become a link.
     if any(part.lower() in TEST_FOLDERS for part in (*folders, name)):
+        return True
+    if any(_TEST_FOLDER.fullmatch(part) for part in folders):
         return True
     stem, _, ending = name.rpartition(".")
     if f".{ending}" in _JAVA_ENDINGS and _JAVA_TEST.fullmatch(stem):
@@ -95,7 +109,7 @@ def is_configuration(path: str) -> bool:
     *folders, name = path.lower().split("/")
     if any(folder in _CONFIGURATION_FOLDERS or folder.endswith(_PLUGIN_FOLDERS) for folder in folders):
         return True
-    if any(part.startswith(".") for part in folders) or (name.startswith(".") and not name.startswith(".git")):
+    if any(part.startswith(".") for part in (*folders, name)):
         return True
     # Deeper down, a `tasks.py` is a module like any other.
     return path.lower() == "tasks.py" or any(fnmatchcase(name, pattern) for pattern in _CONFIGURATION)
@@ -122,6 +136,14 @@ def drives(path: str) -> bool:
     if in_sources(path):
         return False
     return any(word in _DRIVERS for part in parts for word in re.split(r"[-_.]", part))
+
+
+def named_as_check(path: str) -> bool:
+    """Whether a file that a configuration mentions is part of the check, by its name alone."""
+    *folders, name = path.lower().split("/")
+    stem, _, ending = name.rpartition(".")
+    words = {word for part in (*folders, stem or name) for word in re.split(r"[-_.]", part)}
+    return bool(words & _NAMED_CHECKS) and not in_sources(path) and ending not in ("md", "rst")
 
 
 def subject(path: str) -> str:

@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from posixpath import basename, dirname, join, normpath, splitext
 
 from codeagent.verification.makefile import Makefile
+from codeagent.verification.mentions import mentioned, object_of
 from codeagent.verification.names import drives, in_checks, in_sources, is_configuration, is_test, subject
+from codeagent.verification.shellwords import (
+    commands,
+    meanings,
+    modules,
+    operands,
+    path_of,
+    shell_words,
+    with_unknown,
+)
 from codeagent.verification.tree import Tree
 
 Read = Callable[[str], str | None]
@@ -27,7 +36,7 @@ _SHELLS = frozenset("sh bash dash ash ksh zsh".split())
 _INTERPRETERS = _SHELLS | frozenset(
     "python python2 python3 node nodejs deno bun ruby perl php tsx ts-node Rscript lua".split()
 )
-_PACKAGE_RUNNERS = frozenset("npm yarn pnpm bun".split())
+_PACKAGE_RUNNERS = frozenset("npm yarn pnpm bun run-s run-p npm-run-all npm-run-all2".split())
 _RUNNERS = frozenset("pytest py.test mocha jest vitest ava tape tap bats prove nose2 discover".split())
 _DISCOVERED = {
     **dict.fromkeys(("unittest", "nose2", "nosetests"), "test*.py"),
@@ -44,6 +53,13 @@ _RUNNER_TABLES = frozenset("jest mocha ava vitest tap nyc c8 babel".split())
 _NAMED_FILE = re.compile(
     r"(?:^|[\s\"'=,\[(>/])((?:[\w.-]+/)*[\w.-]+\.(?:[cm]?[jt]s|py|sh|rb|json))(?=[\s\"',\])]|$)", re.M
 )
+_SET_UP = re.compile(
+    r"\b(?:setupFiles(?:AfterEnv)?|globalSetup|globalTeardown|testEnvironment|testRunner|snapshotSerializers|require|spec)"
+    r"[\"']?\s*[:=]\s*(\[[^\]]*\]|[^\n,]*)"
+)
+"""What a runner loads because its configuration says so, wherever it lies."""
+_LISTED = r"[\"']?\s*=[ \t]*(\[[^\]]*\]|[^\n]*(?:\n[ \t]+[^\n]+)*)"
+"""The value of a key in TOML or in an ini file, where it may go on in lines that are indented."""
 _PLUGINS = re.compile(r"pytest_plugins\s*=\s*([\[(]?[^\])\n]*)")
 _MOST_FILES = 60
 _MOST_CHARACTERS = 200_000
@@ -65,6 +81,7 @@ def reached(command: str, read: Read, tree: Tree | None = None) -> Reached:
     reach.name(command)
     reach.follow(command, "")
     reach.configure()
+    reach.names |= mentioned(command, read, reach.tree)
     return Reached(reach.matcher(), reach.is_built, frozenset(reach.roots - {"", "."}))
 
 
@@ -92,7 +109,13 @@ class Reach:
         return matches
 
     def is_built(self, path: str) -> bool:
-        """Whether make would take a new file for the product of a recipe, and leave the recipe out."""
+        """Whether make would take a new file, or a folder that is new with it, for the product of a recipe, and
+        leave the recipe out."""
+        parts = path.split("/")
+        above = ("/".join(parts[:end]) for end in range(1, len(parts)))
+        return self._is_product(path) or any(self._is_product(one) for one in above if one not in self.tree.folders)
+
+    def _is_product(self, path: str) -> bool:
         for target, needed in self.targets.items():
             expression = re.escape(target).replace("%", "(.+)").replace(r"\*", ".*")
             if match := re.fullmatch(expression, path):
@@ -107,10 +130,11 @@ class Reach:
     def name(self, command: str) -> None:
         """Takes every word of the user's own command line that may name a file, however it reaches it."""
         words = shell_words(command)
-        folders = ["", *(after for word, after in pairwise(words) if word == "cd")]
-        names = {normpath(join(folder, name)) for word in words for name in _meanings(word) for folder in folders}
-        modules = {normpath(join(folder, name)) for name in _modules(words) for folder in folders}
-        names |= {path for name in modules for path in (f"{name}.py", f"{name}/__main__.py")}
+        folders = ["", *(after for word, after in pairwise(words) if word in ("cd", "pushd"))]
+        folders += [name for word in words for name in meanings(word) if name in self.tree.folders]
+        names = {normpath(join(folder, name)) for word in words for name in meanings(word) for folder in folders}
+        named = {normpath(join(folder, name)) for name in modules(words) for folder in folders}
+        names |= {path for name in named for path in (f"{name}.py", f"{name}/__main__.py")}
         names |= {f"{name}/__main__.py" for name in names if not name.endswith(".py")}
         self.names |= names
 
@@ -120,17 +144,17 @@ class Reach:
             return
         self._seen.add((script, folder))
         for given in re.findall(r"\bPYTHONPATH=[\"']?([^\s\"';]+)", script):
-            self.roots |= {path for part in given.split(":") if (path := _path(part, folder))}
-        for words in _commands(script):
-            if words[0] == "cd" and len(words) > 1:
-                folder = _path(words[1], folder) or ""
+            self.roots |= {path for part in given.split(":") if (path := path_of(part, folder))}
+        for words in commands(script):
+            if words[0] in ("cd", "pushd") and len(words) > 1:
+                folder = path_of(words[1], folder) or ""
                 self.roots.add(folder)
             self._start(words, folder)
 
     def _start(self, words: Sequence[str], folder: str) -> None:
         for at, word in enumerate(words):
             program, rest = basename(word), words[at + 1 :]
-            if not word.startswith("-") and (path := _path(word, folder)) is not None and in_checks(path):
+            if not word.startswith("-") and (path := path_of(word, folder)) is not None and in_checks(path):
                 self.names.add(path)
             if program in ("make", "gmake"):
                 self._make(rest, folder)
@@ -139,8 +163,8 @@ class Reach:
             elif program in ("source", ".") and at == 0 and rest:
                 self._script(rest[0], folder, sourced=True)
             elif re.sub(r"[\d.]+$", "", program) in _INTERPRETERS:
-                for operand in _operands(rest):
-                    if program.startswith("python") and (path := _path(operand, folder)):
+                for operand in operands(rest):
+                    if program.startswith("python") and (path := path_of(operand, folder)):
                         self.roots.add(dirname(path))
                     self._script(operand, folder, shell=program in _SHELLS)
             elif "/" in word and at == 0:
@@ -166,7 +190,7 @@ class Reach:
     def _given(self, words: Sequence[str], folder: str) -> None:
         """What a runner is given and is named as the check's: files, and folders with all that is in them."""
         for word in words:
-            path = None if word.startswith("-") else _path(word.rstrip("/"), folder)
+            path = None if word.startswith("-") else path_of(word.rstrip("/"), folder)
             if path is not None and (drives(path) or self._holds_tests(path)):
                 self.names.add(path if "." in basename(path) else f"{path}/*")
 
@@ -185,8 +209,8 @@ class Reach:
 
     def _script(self, operand: str, folder: str, *, sourced: bool = False, shell: bool = False) -> None:
         """A file that is run. One that is part of the program under test is not the check's."""
-        path = _path(operand, folder)
-        if path is None and folder and re.fullmatch(r"[./]*\*", _with_unknown(operand)):
+        path = path_of(operand, folder)
+        if path is None and folder and re.fullmatch(r"[./]*\*", with_unknown(operand)):
             # Each file of a folder is run (`cd cases; for f in *; do sh $f; done`): that is how checks are.
             self.names |= set() if in_sources(f"{folder}/") else {f"{folder}/*"}
         if path is None or not (sourced or path in self.names or drives(path)):
@@ -201,28 +225,39 @@ class Reach:
         given, targets, files = iter(words), [], []
         for word in given:
             if word in ("-C", "--directory"):
-                folder = normpath(join(folder, next(given, "")))
+                folder = normpath(join(folder, with_unknown(next(given, ""))))
             elif word in ("-f", "--file", "--makefile"):
                 files.append(next(given, ""))
             elif match := re.match(r"(?:-C|--directory=)(.+)", word):
-                folder = normpath(join(folder, match[1]))
+                folder = normpath(join(folder, with_unknown(match[1])))
             elif match := re.match(r"(?:-f|--file=|--makefile=)(.+)", word):
                 files.append(match[1])
             elif not word.startswith("-") and "=" not in word:
                 targets.append(word)
+        for place in self._places(folder, _MAKEFILES):
+            self._made_in(place, files, targets)
+
+    def _places(self, folder: str, names: Sequence[str]) -> list[str]:
+        """The folders that a name with `*` for what is not known may be of: those which have such a file."""
+        if "*" not in folder:
+            return [folder]
+        known = (dirname(path) for path in self.tree.files if basename(path) in names)
+        return sorted(each for each in known if fnmatchcase(each, folder))[:_MOST_FILES]
+
+    def _made_in(self, folder: str, files: Sequence[str], targets: Sequence[str]) -> None:
         makefile = Makefile()
         self._include(makefile, files or _MAKEFILES, folder)
         for target in makefile.made(targets):
-            path = _path(target, folder)
+            path = path_of(target, folder)
             # A rule for any name at all (`%:`) tells nothing.
             if path is not None and not set(target) <= set("%*./"):
                 needed = makefile.prerequisites.get(target, [])
-                self.targets[path] = [need for word in needed if (need := _path(word, folder)) is not None]
+                self.targets[path] = [need for word in needed if (need := path_of(word, folder)) is not None]
         for line in makefile.run_by(targets):
             self.follow(line, folder)
 
     def _include(self, makefile: Makefile, names: Iterable[str], folder: str) -> None:
-        waiting = [path for name in names if (path := _path(name, folder)) is not None]
+        waiting = [path for name in names if (path := path_of(name, folder)) is not None]
         seen: set[str] = set()
         while waiting and len(seen) < _MOST_FILES:
             path = waiting.pop(0)
@@ -232,7 +267,7 @@ class Reach:
             self.names.add(path)
             if text := self.read(path):
                 found = makefile.read(text[:_MOST_CHARACTERS])
-                waiting += [path for name in found if (path := _path(name, folder)) is not None]
+                waiting += [path for name in found if (path := path_of(name, folder)) is not None]
 
     def configure(self) -> None:
         """Takes what a runner's configuration names: files and plugins that it loads, and what it calls a test."""
@@ -240,123 +275,34 @@ class Reach:
             text = (self.read(name) or "")[:_MOST_CHARACTERS]
             if name == "package.json":
                 # What else it names is the package's own.
-                package = _object(text)
+                package = object_of(text)
                 text = json.dumps({key: package[key] for key in _RUNNER_TABLES & package.keys()})
-            named = {path for word in _NAMED_FILE.findall(text) if (path := _path(word, "")) is not None}
+            named = {path for word in _NAMED_FILE.findall(text) if (path := path_of(word, "")) is not None}
             self.names |= {path for path in named if drives(path)}
+            loaded = {word for found in _SET_UP.findall(text) for word in _NAMED_FILE.findall(found)}
+            self.names |= {path for word in loaded if (path := path_of(word, "")) is not None}
             plugins = re.findall(r"(?:^|[\s\"'])-p[ =]?([\w.]+)", text)
             plugins += [name for found in _PLUGINS.findall(text) for name in re.findall(r"[\"']([\w.]+)[\"']", found)]
             for path in (name.replace(".", "/") for name in plugins):
                 self.names |= {f"{path}.py", f"{path}/__init__.py"}
-            for patterns in re.findall(r"python_files[\"']?\s*=\s*(\[[^\]]*\]|[^\n]*)", text):
+            for places in re.findall(rf"testpaths{_LISTED}", text):
+                self._given(re.findall(r"[\w*?./-]+", places), "")
+            for patterns in re.findall(rf"python_files{_LISTED}", text):
                 self.names |= {place for each in re.findall(r"[\w*?./-]+", patterns) for place in (each, f"*/{each}")}
 
     def _package(self, words: Sequence[str], folder: str) -> None:
-        scripts = _object(self.read(join(folder, "package.json")) or "").get("scripts")
+        """Scripts of a package, and of those below: options choose them by their folder or by their name."""
+        wanted = {*words, *({"test"} if {"t", "tst"} & {*words} else ())}
+        inner = (dirname(path) for path in self.tree.files if basename(path) == "package.json")
+        below = sorted(each for each in inner if not folder or each.startswith(f"{folder}/"))
+        for place in dict.fromkeys((folder, *below[:_MOST_FILES])):
+            self._scripts_of(place, wanted)
+
+    def _scripts_of(self, folder: str, wanted: set[str]) -> None:
+        scripts = object_of(self.read(join(folder, "package.json")) or "").get("scripts")
         if not isinstance(scripts, dict):
             return
-        for name in {*words, *({"test"} if {"t", "tst"} & {*words} else ())} & scripts.keys():
+        for name in [name for name in scripts if any(fnmatchcase(name, each) for each in wanted)]:
             for each in (f"pre{name}", name, f"post{name}"):
                 if isinstance(line := scripts.get(each), str):
                     self.follow(line, folder)
-
-
-def _object(text: str) -> dict[str, object]:
-    """A JSON object; an empty one for anything else."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def shell_words(command: str) -> list[str]:
-    """The words of a command line, those of a script within it (`sh -c '…'`) too."""
-    words = [word for words in _split(command) for word in words]
-    return words + [each for word in words if re.search(r"\s", word) for each in shell_words(word)]
-
-
-def _commands(script: str) -> Iterator[list[str]]:
-    """The words of each simple command of a script, one list a command; scripts within it are given, too."""
-    for words in _split(script):
-        # Assignments and the words that start another command come first.
-        while words and (re.match(r"\w+=", words[0]) or words[0] in _LEADING):
-            words = words[1:]
-        if words:
-            yield words
-        for word in words:
-            if re.search(r"\s", word):
-                yield from _commands(word)
-
-
-_LEADING = frozenset("{ } ! if then else elif do while until time exec command env nice timeout xargs".split())
-_ENDS = re.compile(r"[;&|()\n]+")
-
-
-def _split(script: str) -> Iterator[list[str]]:
-    text = re.sub(r"\\\n", " ", re.sub(r"\$\(pwd\)|`pwd`", "$PWD", script)).replace("`", " ; ")
-    text = re.sub(r"\$\(|<\(", " ; ", re.sub(r"(?m)(^|\s)#.*$", r"\1", text))
-    reader = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
-    reader.whitespace_split, reader.commenters = True, ""
-    try:
-        tokens = list(reader)
-    except ValueError:
-        tokens = text.split()
-    words: list[str] = []
-    for token in [*tokens, ";"]:
-        if _ENDS.fullmatch(token):
-            yield words
-            words = []
-        else:
-            words.append(token)
-
-
-def _meanings(word: str) -> Iterator[str]:
-    """What a word may mean as a path: itself, the value of an option, the file of a test's id."""
-    for part in (word, word.partition("=")[2], word.partition("::")[0]):
-        if (path := _path(part, "")) is not None:
-            yield path
-
-
-def _path(word: str, folder: str) -> str | None:
-    """A word as a path below the root, with `*` for what a variable gives; None for what lies elsewhere."""
-    name = re.sub(r"^(?:\$PWD|\$\{PWD\}|/workspace)/", "/workspace/", word)
-    rooted = name.startswith("/workspace/")
-    name = _with_unknown(name.removeprefix("/workspace/"))
-    if not name or (name.startswith("/") and not rooted) or set(name) <= set("*./"):
-        return None
-    path = normpath(name if rooted else join(folder, name))
-    return None if path.startswith("../") else path
-
-
-def _with_unknown(word: str) -> str:
-    """A word with `*` for what a variable gives."""
-    return re.sub(r"\$\{[^}]*\}|\$\w+|\$[@*#?!-]", "*", word)
-
-
-def _operands(words: Sequence[str]) -> list[str]:
-    """The files that an interpreter loads: those that options name, and the script (none with `-c` and the like)."""
-    found: list[str] = []
-    given = iter(words)
-    for word in given:
-        if word in ("-c", "-e", "-m", "--eval", "-p", "--print"):
-            break
-        if word in ("-r", "--require", "--import", "--loader"):
-            found.append(next(given, ""))
-        elif word in ("-W", "-X", "-I", "-o"):
-            next(given, "")
-        elif word.startswith(("--require=", "--import=", "--loader=")):
-            found.append(word.partition("=")[2])
-        elif not word.startswith("-"):
-            return [*found, word]
-    return found
-
-
-def _modules(words: Sequence[str]) -> Iterator[str]:
-    """Modules that the command names, as paths without their ending; a test's name may follow its module's."""
-    dotted = [after for word, after in pairwise(words) if word == "-m"]
-    if "unittest" in words:
-        dotted += [word for word in words if not word.startswith("-")]
-    for name in dotted:
-        parts = name.split(".")
-        yield from ("/".join(parts[:end]) for end in range(1, len(parts) + 1) if all(parts))

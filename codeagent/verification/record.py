@@ -136,7 +136,8 @@ class Repository:
 @dataclass(frozen=True, slots=True)
 class Verification:
     """The whole record. `image` is the image's digest, `diff_sha256` the hash of the agent's diff, of which
-    `tests_modified` was left out; `notices` are lines of the rest that a person should look at.
+    `tests_modified` was left out; `notices` are lines of the rest that a person should look at. `before_again` are
+    further runs without the change.
     """
 
     status: VerificationStatus
@@ -144,6 +145,7 @@ class Verification:
     remedy: str = ""
     before: Side | None = None
     after: Side | None = None
+    before_again: Side | None = None
     tests_modified: tuple[str, ...] = ()
     command: str = ""
     image: str = ""
@@ -158,6 +160,7 @@ class Verification:
             remedy=self.remedy,
             before=self.before.published() if self.before else None,
             after=self.after.published() if self.after else None,
+            before_again=self.before_again.published() if self.before_again else None,
             tests_modified=list(self.tests_modified),
             command=self.command,
             directory=DIRECTORY,

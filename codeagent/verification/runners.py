@@ -44,7 +44,12 @@ def runner_called(name: str) -> tuple[Runner, ...]:
 def count_tests(output: str, runners: Sequence[Runner]) -> TestCount | None:
     """What the given runners say in an output, added up; without any, what all say that are found in it."""
     text = readable(output)
-    found = [found for each in runners or RUNNERS if (found := each.count(text)) is not None]
+    if not runners:
+        inner = _WITHIN.sub("\n", text) if any(mark in text for mark in _WITHIN_MARKS) else text
+        counts = [each.count(text if each.name in _SHOWING else inner) for each in RUNNERS]
+    else:
+        counts = [each.count(text) for each in runners]
+    found = [count for count in counts if count is not None]
     if not runners:
         # What is written in a form that others use, too, has been counted by then.
         found = [count for count in found if count.runner not in _COMMON_FORMS] or found[:1]
@@ -54,7 +59,7 @@ def count_tests(output: str, runners: Sequence[Runner]) -> TestCount | None:
 def silent(output: str, runners: Sequence[Runner]) -> tuple[str, ...]:
     """The names of those that printed no summary, nor a report in its place."""
     text = readable(output)
-    if summaries.junit_xml(output):
+    if len(runners) == 1 and summaries.junit_xml(output):
         return ()
     return tuple(runner.name for runner in runners if runner.count(text) is None)
 
@@ -96,9 +101,12 @@ def added(counts: Sequence[TestCount]) -> TestCount | None:
 
 
 def with_report(count: TestCount | None, report: TestCount | None) -> TestCount | None:
-    """A runner's summary together with the report that it wrote, which counts more exactly."""
+    """A runner's summary together with the report that it wrote, which counts more exactly, unless the summary is of
+    other tests as well."""
     if count is None or report is None:
         return count or report
+    if count.run is not None and (report.run or 0) < count.run:
+        return count
     return replace(report, runner=count.runner, unloaded=count.unloaded)
 
 
@@ -209,6 +217,16 @@ _NEVER = re.compile(r"(?!)")
 
 _COMMON_FORMS = ("tap", "summary")
 
+_WITHIN = re.compile(
+    r"^Test project [^\n]*\n[\s\S]*?(?=^\d+% tests passed)"
+    r"|^=+ (?:FAILURES|ERRORS) =+$[\s\S]*^=+ short test summary info =+$",
+    re.MULTILINE,
+)
+_WITHIN_MARKS = ("Test project ", "= FAILURES =", "= ERRORS =")
+_SHOWING = ("pytest", "ctest")
+"""These show the output of tests that failed. A summary in it is that of no runner of the check, and is not there
+when the test passes."""
+
 RUNNERS: tuple[Runner, ...] = (
     Runner(
         "pytest",
@@ -228,6 +246,11 @@ RUNNERS: tuple[Runner, ...] = (
     Runner("ctest", _command(r"ctest"), summaries.ctest),
     Runner("junit", _command(r"java .*(?:junit|ConsoleLauncher)\S*.*"), summaries.junit),
     Runner("dotnet test", _command(r"dotnet test"), summaries.dotnet),
+    Runner("automake", _NEVER, summaries.automake),
+    Runner("meson test", _command(r"meson test"), summaries.meson),
+    Runner("phpunit", _command(r"phpunit"), summaries.phpunit),
+    Runner("googletest", _NEVER, summaries.googletest),
+    Runner("catch", _NEVER, summaries.catch),
     Runner("tap", _command(r"bats"), summaries.tap),
     Runner("summary", _NEVER, summaries.plain),
 )

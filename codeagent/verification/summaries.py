@@ -48,11 +48,13 @@ def unittest(text: str) -> TestCount | None:
         counts.update({word.strip(): int(number) for word, number in re.findall(r"([a-z ]+)=(\d+)", words)})
     # A module that cannot be imported is reported as a test, and none of its tests ran.
     unloaded = len(_lines(r"^ERROR: \S+ \(unittest\.loader\._FailedTest\b", text))
-    run = ran - counts["skipped"] - unloaded
+    # An expected failure is counted as skipped, as it is with pytest.
+    expected = counts["expected failures"]
+    run = ran - counts["skipped"] - expected - unloaded
     if run <= 0 and counts["skipped"]:
         run = _beside_skipped(text, ran, counts)
     failed = counts["failures"] + counts["errors"] + counts["unexpected successes"] - unloaded
-    failed, skipped = max(failed, 0), counts["skipped"]
+    failed, skipped = max(failed, 0), counts["skipped"] + expected
     return TestCount("unittest", run, failed, skipped, run <= 0, ran, unloaded, summaries=len(found))
 
 
@@ -70,7 +72,7 @@ def _beside_skipped(text: str, ran: int, counts: Counter[str]) -> int:
     words = _lines(rf"(?:^|\.\.\. )({'|'.join(_MARKS)})(?=$| ['\"])", text)
     wanted = {"F": counts["failures"], "E": counts["errors"], "s": counts["skipped"]}
     for marks in ("".join(_lines(r"^[.FEsxu]+$", text)), "".join(_MARKS[word] for word in words)):
-        passed = sum(marks.count(mark) for mark in ".xu")
+        passed = sum(marks.count(mark) for mark in ".u")
         if passed <= ran and all(marks.count(mark) == number for mark, number in wanted.items()):
             return passed + len(wrong)
     return len(wrong)
@@ -211,6 +213,80 @@ def dotnet(text: str) -> TestCount | None:
     return TestCount("dotnet test", run, failed, skipped, run == 0, total, summaries=len(found))
 
 
+def automake(text: str) -> TestCount | None:
+    """The harness of automake's `make check`: a program may call itself skipped, by exit code 77."""
+    if "# TOTAL:" not in text:
+        return None
+    found = _lines(r"^# (TOTAL|PASS|SKIP|XFAIL|FAIL|XPASS|ERROR): +(\d+)$", text)
+    if not {"TOTAL", "PASS", "SKIP"} <= {word for word, _ in found}:
+        return None
+    counts, times = _added(found), sum(word == "TOTAL" for word, _ in found)
+    failed, skipped = counts["FAIL"] + counts["ERROR"] + counts["XPASS"], counts["SKIP"] + counts["XFAIL"]
+    run = counts["PASS"] + failed
+    return TestCount("automake", run, failed, skipped, run == 0, counts["TOTAL"], summaries=times)
+
+
+def meson(text: str) -> TestCount | None:
+    """Exit code 77 means skipped here, too."""
+    if "Ok: " not in text:
+        return None
+    form = r"^(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): +(\d+) *$"
+    found = _lines(form, text)
+    if not {"Ok", "Fail"} <= {word for word, _ in found}:
+        return None
+    counts, times = _added(found), sum(word == "Ok" for word, _ in found)
+    failed, skipped = counts["Fail"] + counts["Unexpected Pass"] + counts["Timeout"], counts["Skipped"]
+    skipped += counts["Expected Fail"]
+    run = counts["Ok"] + failed
+    return TestCount("meson test", run, failed, skipped, run == 0, run + skipped, summaries=times)
+
+
+def phpunit(text: str) -> TestCount | None:
+    if "ssertions" not in text and "No tests executed!" not in text:
+        return None
+    found = _lines(
+        r"^(?:OK \((\d+) tests?, \d+ assertions?\)|Tests: (\d+), Assertions: \d+((?:, [\w ]+: \d+)*)\.)$", text
+    )
+    if not found:
+        return _nothing("phpunit", text, r"^No tests executed!$")
+    collected = sum(int(passed or ran) for passed, ran, _ in found)
+    counts = _added(pair for _, _, rest in found for pair in re.findall(r"([\w ]+): (\d+)", rest))
+    counts = Counter({word.strip(): number for word, number in counts.items()})
+    failed, skipped = counts["Failures"] + counts["Errors"], counts["Skipped"] + counts["Incomplete"]
+    run = collected - skipped
+    return TestCount("phpunit", run, failed, skipped, run <= 0, collected, summaries=len(found))
+
+
+def googletest(text: str) -> TestCount | None:
+    if "[==========]" not in text:
+        return None
+    times = len(_lines(r"^\[==========\] \d+ tests? from \d+ test (?:suite|case)s? ran\.", text))
+    if not times:
+        return None
+    listed = _lines(r"^\[  (PASSED|FAILED|SKIPPED) +\] (\d+) tests?(?:\.|, listed below:)$", text)
+    counts = _added(listed)
+    run = counts["PASSED"] + counts["FAILED"]
+    collected = run + counts["SKIPPED"]
+    return TestCount("googletest", run, counts["FAILED"], counts["SKIPPED"], run == 0, collected, summaries=times)
+
+
+def catch(text: str) -> TestCount | None:
+    """Catch2 and doctest, which count test cases."""
+    if "test case" not in text:
+        return None
+    whole = [
+        int(number) for number in _lines(r"^All tests passed \((?:\d+ assertions? in )?(\d+) test cases?\)$", text)
+    ]
+    parts = _lines(r"^(?:\[doctest\] )?test cases: +\d+ \|(.*)$", text)
+    if not whole and not parts:
+        return None
+    counts = _words(re.sub(r"\s+", " ", line) for line in parts)
+    run, skipped = sum(whole) + counts["passed"] + counts["failed"], counts["skipped"]
+    return TestCount(
+        "catch", run, counts["failed"], skipped, run == 0, run + skipped, summaries=len(whole) + len(parts)
+    )
+
+
 def tap(text: str) -> TestCount | None:
     """The Test Anything Protocol, version 13: a plan, and one line a test."""
     if not (plans := _lines(r"^1\.\.(\d+)(?: .*)?$", text)):
@@ -259,6 +335,14 @@ def plain(text: str) -> TestCount | None:
 def _lines(pattern: str, text: str) -> list[Any]:
     """Every match: its groups, as `re.findall` gives them (one as a text, several as a tuple)."""
     return re.findall(pattern, text, re.MULTILINE)
+
+
+def _added(pairs: Iterable[tuple[str, str]]) -> Counter[str]:
+    """Numbers by their words, added up where a word stands more than once."""
+    counts = Counter[str]()
+    for word, number in pairs:
+        counts[word] += int(number)
+    return counts
 
 
 def _words(summaries: Iterable[object]) -> Counter[str]:

@@ -20,6 +20,14 @@ class Tree:
 
     files: frozenset[str] = frozenset()
     links: Mapping[str, str] = field(default_factory=dict)
+    folders: frozenset[str] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        above = {dirname(path) for path in self.files}
+        for path in list(above):
+            while (path := dirname(path)) and path not in above:
+                above.add(path)
+        object.__setattr__(self, "folders", frozenset(above - {""}))
 
     def names_of(self, path: str) -> set[str]:
         """A path, and the names of what it is the target of, a part of, or a link on the way to."""

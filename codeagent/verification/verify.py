@@ -38,6 +38,7 @@ from codeagent.verification.tree import tree_of
 TAIL_CHARACTERS = 4_000
 LOOK = "`codeagent doctor` looks at the engine; then run it again."
 AGAIN = 'The change is kept. Run it again with: codeagent resume "verify it again".'
+STEADY = "Give a command that fails every time."
 _PROGRESS = {"before": "verifying: before the change", "after": "verifying: with the change"}
 
 Fresh = Callable[[], AbstractContextManager[Sandbox]]
@@ -89,8 +90,12 @@ def run_baseline(check: Check, cancel: Flag) -> Baseline:
         reason, remedy = f"it could not be run: {_sentence(error)}", getattr(error, "remedy", "") or LOOK
         return Baseline(VerificationStatus.NOT_RUN, reason, remedy=remedy)
     status, reason, remedy = judge_baseline(run, runners)
-    fault = "" if run.exit_code == 0 else run.stopped or run.unusable or f"it exited {run.exit_code}"
-    return Baseline(status, reason, Side((run,), (fault,), tree), remedy)
+    return Baseline(status, reason, Side((run,), ("" if run.exit_code == 0 else failing(run),), tree), remedy)
+
+
+def failing(run: CheckRun) -> str:
+    """Why a run without the change is no pass."""
+    return run.stopped or run.unusable or f"it exited {run.exit_code}"
 
 
 def verify(check: Check, baseline: Baseline, diff: Diff, cancel: Flag) -> Verification:
@@ -113,11 +118,24 @@ def verify(check: Check, baseline: Baseline, diff: Diff, cancel: Flag) -> Verifi
     after = _After(check, baseline, diff)
     try:
         after.run(cancel)
+        again = after.run_without(cancel)
     except (SandboxError, ToolError, PatchError) as error:
         reason = f"the run with the change could not be made: {_sentence(error)}"
         remedy = getattr(error, "remedy", "") or AGAIN
         return replace(record, reason=reason, remedy=remedy, tests_modified=tuple(after.touched))
-    return after.judged(replace(record, tests_modified=tuple(after.touched), notices=tuple(notices(after.allowed))))
+    record = replace(record, tests_modified=tuple(after.touched), notices=tuple(notices(after.allowed)))
+    return _by_chance(replace(after.judged(record), before_again=again))
+
+
+def _by_chance(record: Verification) -> Verification:
+    """A check that passes without the change as well, sooner or later, has shown nothing of it."""
+    again = record.before_again
+    if record.status is not VerificationStatus.PASSED or again is None or not again.passed:
+        return record
+    reason = (
+        f"without the change it passed, too, when it was run again ({len(again.runs) + 1} runs): it fails by chance"
+    )
+    return replace(record, status=VerificationStatus.NOT_REPRODUCED, reason=reason, remedy=STEADY)
 
 
 class _After:
@@ -142,14 +160,31 @@ class _After:
             run, self._tree = _run(self._check, "after", number, self._runners, self._change, cancel)
             self._runs.append(run)
 
-    def _change(self, sandbox: Sandbox) -> str:
-        """Brings the change into a fresh copy; returns the hash of the tree that it makes."""
-        was = self._baseline.side.tree if self._baseline.side else ""
-        if was and sandbox.tree_hash() != was:
+    def run_without(self, cancel: Flag) -> Side | None:
+        """As many runs without the change as with it, the first one included, up to one that passes. None where one
+        run shall do, or where the change has not passed. Raises SandboxError and ToolError."""
+        if self._check.repeat < 2 or any(self._faults()) or not self._baseline.reproduced:
+            return None
+        runs: list[CheckRun] = []
+        tree = ""
+        while len(runs) < self._check.repeat - 1 and not (runs and runs[-1].exit_code == 0):
+            run, tree = _run(self._check, "before", len(runs) + 2, self._runners, self._same, cancel)
+            runs.append(run)
+        return Side(tuple(runs), tuple("" if run.exit_code == 0 else failing(run) for run in runs), tree)
+
+    def _same(self, sandbox: Sandbox) -> str:
+        """Raises SandboxError when a fresh copy is not what the run before the change ran on. Returns its hash."""
+        was, now = self._baseline.side.tree if self._baseline.side else "", sandbox.tree_hash()
+        if was and now != was:
             raise SandboxError(
                 "the repository was changed after the run before the change.",
                 f"{AGAIN} Leave the repository alone meanwhile.",
             )
+        return now
+
+    def _change(self, sandbox: Sandbox) -> str:
+        """Brings the change into a fresh copy; returns the hash of the tree that it makes."""
+        self._same(sandbox)
         if not self._runs:
             untouched = _untouched(sandbox)
             self._guarded = set(guarded(self._patches, self._check.command, untouched))
@@ -183,10 +218,12 @@ class _After:
         self._retested.add(patch.path)
         return [*changes[:-1], replace(last, content=kept.encode("utf-8", "surrogateescape"))]
 
-    def judged(self, record: Verification) -> Verification:
-        before = self._baseline.run
+    def _faults(self) -> tuple[str, ...]:
         expected = self._runners[0].name if self._runners else ""
-        faults = tuple(fault_of(run, expected, before) for run in self._runs)
+        return tuple(fault_of(run, expected, self._baseline.run) for run in self._runs)
+
+    def judged(self, record: Verification) -> Verification:
+        faults = self._faults()
         side = Side(tuple(self._runs), faults, self._tree)
         record = replace(record, after=side, remedy="")
         touched = len(self.touched)
@@ -213,7 +250,8 @@ def _run(
     cancel: Flag,
 ) -> tuple[CheckRun, str]:
     """One run in a container that nothing else has used, and the hash of the tree that it ran on."""
-    check.steps(_PROGRESS[side], number - 1, check.repeat if side == "after" else 1)
+    progress = _PROGRESS[side] if side == "after" or number == 1 else "verifying: without the change again"
+    check.steps(progress, number - 1, check.repeat if side == "after" or number > 1 else 1)
     run_id = f"verification-{side}-{number}"
     try:
         with check.fresh() as sandbox:
@@ -249,7 +287,7 @@ def _run(
             tests=tests,
             unusable=(result.starved or (useless.reason if useless else "")) if result.exit_code else "",
             remedy=useless.remedy if useless else "",
-            silent=() if "||" in check.command or report else silent(output, runners),
+            silent=() if "||" in check.command or (report and len(runners) < 2) else silent(output, runners),
         ),
         tree,
     )

@@ -61,6 +61,7 @@ mod tests {
 }
 """
 PYTEST = "python3 -m pytest -q -p no:cacheprovider tests"
+IMPORTING = "python3 -c 'import calc; assert calc.half(4) == 2'"
 UNITTEST = "python3 -m unittest tests.test_unit"
 REPOSITORY = {
     "calc.py": SOURCE,
@@ -375,3 +376,55 @@ def test_without_a_change_there_is_nothing_to_verify(verifying: Verifying) -> No
     record = verifying.record(PYTEST, Diff())
     assert (record.status, record.reason) == (VerificationStatus.NOT_RUN, "no change to verify")
     assert record.before is not None and record.before.published()["exit_code"] == 1
+
+
+def test_a_check_that_fails_by_chance_is_found_by_running_it_again_without_the_change(verifying: Verifying) -> None:
+    # Fails in the run before, and passes in the run but two after it, as far as the check can see by chance.
+    sizes = (64 << 20, 32 << 20)
+    verifying.tmp_sizes = sizes if verifying.opened % 2 == 0 else (sizes[1], sizes[0])
+    check = f"{IMPORTING} || test $(stat -f -c %b /tmp) -gt 10000"
+    record = verifying.changed(check, {"calc.py": RIGHT}, repeat=2)
+    assert (record.status, record.reason) == (
+        VerificationStatus.NOT_REPRODUCED,
+        "without the change it passed, too, when it was run again (2 runs): it fails by chance",
+    )
+    assert record.before is not None and record.after is not None and record.before_again is not None
+    assert [side.passed for side in (record.before, record.after, record.before_again)] == [0, 2, 1]
+
+
+def test_a_repeated_check_that_fails_each_time_without_the_change_passes(verifying: Verifying) -> None:
+    record = verifying.changed(IMPORTING, {"calc.py": RIGHT}, repeat=3)
+    assert (record.status, record.reason) == (
+        VerificationStatus.PASSED,
+        "it fails before the change and passes after it in 3 of 3 runs",
+    )
+    assert record.before_again is not None
+    assert (len(record.before_again.runs), record.before_again.passed) == (2, 0)
+    assert record.event().before_again == record.before_again.published()
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("a folder of the target's name", {"check/notes.txt": "x\n"}),
+        ("a script that a variable of several lines runs", {"verify/run.py": "import calc\n"}),
+        ("a test that git ignores, for a linter", {".gitignore": "calc.py\n"}),
+    ],
+)
+def test_a_change_to_what_a_makefile_decides_by_is_put_back(
+    tmp_path: Path, engine: Engine, toolbox: Toolbox, name: str, more: Change
+) -> None:
+    files = {
+        "calc.py": SOURCE,
+        "verify/run.py": "from calc import half\nassert half(4) == 2\n",
+        "Makefile": "define run\ngrep -qsx calc.py .gitignore || PYTHONPATH=. python3 verify/run.py\nendef\n"
+        "check:\n\t$(run)\n",
+    }
+    repo = tmp_path / "repo"
+    for path, text in files.items():
+        (repo / path).parent.mkdir(parents=True, exist_ok=True)
+        (repo / path).write_text(text)
+    small = Verifying(repo, tmp_path, engine, toolbox)
+    record = small.changed("make check", more)
+    assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, tuple(more)), name
+    assert small.changed("make check", {**more, "calc.py": RIGHT}).status is VerificationStatus.PASSED

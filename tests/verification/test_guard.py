@@ -45,6 +45,10 @@ def created(path: str, mode: int = 0o100644) -> FilePatch:
         *("testutils.py", "tests_helper.rb", "src/CalcTest.php", "x.robot", "tox.toml", "CMakePresets.json"),
         *(".rspec-local", ".isort.cfg", ".yamllint", ".pytest_cache/v/cache/lastfailed", "tslint.json", "build.zig"),
         *("Package.swift", "app.fsproj", "Common.props", "analysis_options.yaml", "e2e.conf.js"),
+        # Linters and formatters leave out what git ignores.
+        *(".gitignore", "src/.gitignore", ".gitattributes", "src/integrationTest/java/Helper.java"),
+        *("Calc.Tests/Helper.cs", "CalcTests/Helper.swift", "src/testFixtures/java/H.java", "unittests/helper.cpp"),
+        *("internal/testutil/t.go", "src/test-utils/render.ts", "lib/test_helpers/h.rb", "api-tests/h.py"),
         *("CMakeLists.txt", ".github/workflows/ci.yml", "__snapshots__/a.snap", "node_modules/x/index.js", ".env"),
     ],
 )
@@ -65,8 +69,8 @@ def test_tests_and_configuration_are_guarded_changed_or_new(path: str) -> None:
         ),
         *("src/Testament.java", "src/AUDIT.java", "app/tasks.py", "app/makefile.py", "src/snapshots/store.py"),
         *(
-            ".gitignore",
-            ".gitattributes",
+            "src/latest/x.py",
+            "contests/x.py",
             "src/features/cart.js",
             "src/attestation_data.py",
             "lib/props.js",

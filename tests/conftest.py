@@ -75,7 +75,7 @@ def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 @pytest.fixture(scope="session", autouse=True)
 def no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Nothing here speaks TLS, and reading the machine's certificates costs more than most tests that open a client."""
+    """Nothing here speaks TLS; reading the certificates of a machine takes longer than most tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
         patch.delenv("SSL_CERT_FILE", raising=False)

@@ -22,6 +22,7 @@ from codeagent.inference import ToolSpec
 from codeagent.outcome import Outcome
 from codeagent.sandbox.seam import Flag
 from codeagent.tools.result import ToolResult
+from tests.clocks import PATIENCE, at_once, wait_until
 
 Body = Callable[[Flag], ToolResult]
 
@@ -89,18 +90,25 @@ def test_a_single_call_is_carried_out_by_the_thread_that_waits_for_it(desk: Desk
 
 
 def test_calls_that_read_run_together_and_are_answered_in_their_order(desk: Desk) -> None:
-    desk.bodies = {"look:a": saying("a", 0.3), "look:b": saying("b", 0.2), "look:c": saying("c", 0.3)}
-    began = time.monotonic()
-    assert desk.dispatch("look:a", "look:b", "look:c") == ([("a", None), ("b", None), ("c", None)], None)
-    assert time.monotonic() - began < 0.55
-    assert desk.observed == ["look:a", "look:b", "look:c"]
+    together = threading.Barrier(3, timeout=PATIENCE)
+    turns = {"look:a": 0.2, "look:b": 0.0, "look:c": 0.1}
+
+    def last_first(name: str) -> Body:
+        def body(_cancel: Flag) -> ToolResult:
+            together.wait()
+            time.sleep(turns[name])
+            return ToolResult(name)
+
+        return body
+
+    desk.bodies = {name: last_first(name) for name in turns}
+    assert desk.dispatch(*turns) == ([(name, None) for name in turns], None)
+    assert desk.observed == list(turns)
 
 
 def test_what_has_ended_is_told_while_a_later_call_still_runs(desk: Desk) -> None:
     def told_before(_cancel: Flag) -> ToolResult:
-        deadline = time.monotonic() + 5
-        while desk.observed != ["look:a", "look:b"] and time.monotonic() < deadline:
-            time.sleep(0.005)
+        wait_until(lambda: desk.observed == ["look:a", "look:b"])
         return ToolResult(f"after {len(desk.observed)}")
 
     desk.bodies = {"look:a": saying("a"), "look:b": saying("b"), "look:c": told_before}
@@ -135,11 +143,23 @@ def test_a_call_that_may_write_runs_alone_in_its_place(desk: Desk) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_cancels_every_call_under_way_and_all_are_answered(desk: Desk, number: signal.Signals) -> None:
-    desk.bodies = {"look:a": saying("a", 30), "look:b": saying("b", 30), "act:c": saying("c", 30)}
-    threading.Timer(0.2, os.kill, (os.getpid(), number)).start()
-    began = time.monotonic()
-    answers, stop = desk.dispatch("look:a", "look:b", "act:c")
-    assert time.monotonic() - began < 1.2
+    under_way = threading.Barrier(3, timeout=PATIENCE)
+
+    def until_cancelled(name: str) -> Body:
+        def body(cancel: Flag) -> ToolResult:
+            under_way.wait()
+            return saying(name, 60)(cancel)
+
+        return body
+
+    def send() -> None:
+        under_way.wait()
+        os.kill(os.getpid(), number)
+
+    desk.bodies = {"look:a": until_cancelled("a"), "look:b": until_cancelled("b"), "act:c": saying("c", 60)}
+    threading.Thread(target=send).start()
+    with at_once():
+        answers, stop = desk.dispatch("look:a", "look:b", "act:c")
     assert answers == [
         ("a cancelled", ErrorKind.CANCELLED),
         ("b cancelled", ErrorKind.CANCELLED),

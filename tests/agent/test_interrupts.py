@@ -114,7 +114,7 @@ def test_two_signals_at_once_are_heard_although_another_thread_takes_them() -> N
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGINT)
         try:
-            assert process.wait(timeout=5) == 130
+            assert process.wait(timeout=60) == 130
         finally:
             process.kill()
             process.communicate()

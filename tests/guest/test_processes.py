@@ -15,18 +15,20 @@ sys.path.insert(0, sys.argv[1])
 from guest import processes, syscalls
 syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
 subprocess.Popen(["sh", "-c", sys.argv[2]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-time.sleep(0.5)
-found = processes.descendants(os.getpid())
+until = time.monotonic() + 30
+while len(found := processes.descendants(os.getpid())) < int(sys.argv[3]) and time.monotonic() < until:
+    time.sleep(0.01)
 ended = processes.end_all()
 left = processes.descendants(os.getpid())
 print(len(found), len(ended) >= len(found), left)
 """
 
 
-def ended(script: str) -> str:
+def ended(script: str, count: int) -> str:
+    """Ends what a script started as soon as it is so many processes: how many, whether all, what is left."""
     sandbox = Path(__file__).parents[2] / "sandbox"
-    program = [sys.executable, "-c", textwrap.dedent(PREPARE), str(sandbox), script]
-    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+    program = [sys.executable, "-c", textwrap.dedent(PREPARE), str(sandbox), script, str(count)]
+    return subprocess.run(program, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
 @pytest.mark.parametrize(
@@ -42,14 +44,14 @@ def ended(script: str) -> str:
     ],
 )
 def test_whatever_a_process_started_is_found_and_ended(script: str, count: int) -> None:
-    found, all_ended, left = ended(script).split(" ", 2)
+    found, all_ended, left = ended(script, count).split(" ", 2)
     assert (int(found) >= count, all_ended, left) == (True, "True", "set()")
 
 
 def test_what_forks_faster_than_it_is_killed_is_ended() -> None:
     # How many there were cannot be compared: the loop's own children come and go meanwhile.
-    assert ended("while :; do sleep 0.01 & done").endswith(" set()")
+    assert ended("while :; do sleep 0.01 & done", 20).endswith(" set()")
 
 
 def test_nothing_to_end_ends_at_once() -> None:
-    assert ended("true").endswith("True set()")
+    assert ended("true", 0).endswith("True set()")

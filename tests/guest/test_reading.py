@@ -19,6 +19,7 @@ from guest.reading import fetch, read_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.clocks import processor_time_below
 from tests.guest.trees import git, opened, write
 
 
@@ -189,11 +190,13 @@ def test_what_has_no_content_answers_at_once(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as file:
         file.write(b"text\n" * 100_000)
         file.truncate(10 << 30)
-    started = time.monotonic()
-    assert refusal(tmp_path, "fifo") == ("not_a_file", "fifo is a named pipe (FIFO), which has no content to read")
-    assert refusal(tmp_path, "sparse") == ("binary_file", "sparse is not text: only zero bytes, 10.0 GiB")
-    assert refusal(tmp_path, "log")[0] == "too_large"
-    assert time.monotonic() - started < 1
+    with processor_time_below(3):
+        assert refusal(tmp_path, "fifo") == (
+            "not_a_file",
+            "fifo is a named pipe (FIFO), which has no content to read",
+        )
+        assert refusal(tmp_path, "sparse") == ("binary_file", "sparse is not text: only zero bytes, 10.0 GiB")
+        assert refusal(tmp_path, "log")[0] == "too_large"
 
 
 OUTSIDE = [
@@ -327,9 +330,8 @@ def test_looking_for_close_matches_is_bounded(tmp_path: Path) -> None:
         (tmp_path / f"folder{number}").mkdir()
         for inner in range(300):
             (tmp_path / f"folder{number}/some_module_{inner}.py").touch()
-    began = time.monotonic()
-    assert refusal(tmp_path, "some_modul_7.py")[0] == "file_not_found"
-    assert time.monotonic() - began < 2  # a fraction of that, where nothing else runs
+    with processor_time_below(5):
+        assert refusal(tmp_path, "some_modul_7.py")[0] == "file_not_found"
 
 
 @pytest.mark.parametrize(
@@ -409,7 +411,7 @@ def test_reading_two_kilobytes_is_little_work(tmp_path: Path) -> None:
     with opened(tmp_path) as tree:
         times = []
         for _ in range(300):
-            started = time.perf_counter()
+            started = time.thread_time()
             read_file(tree, "src/app/f.py", None, None)
-            times.append(time.perf_counter() - started)
+            times.append(time.thread_time() - started)
     assert sorted(times)[150] < 0.001  # a fifth of that on an idle machine

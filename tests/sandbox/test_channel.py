@@ -18,7 +18,7 @@ from codeagent.sandbox.attached import Attached
 from codeagent.sandbox.channel import Channel
 from codeagent.sandbox.frames import FRAME_HEADER, STREAM_HEADER, Kind, frame
 from codeagent.sandbox.pending import ChannelLost, Outdated
-from tests.clocks import at_once
+from tests.clocks import PATIENCE, at_once
 
 
 class Guest:
@@ -85,7 +85,7 @@ def asked(channel: Channel, **options: Any) -> Callable[[], Any]:
     thread.start()
 
     def result() -> Any:
-        thread.join(5)
+        thread.join(PATIENCE)
         assert outcome, "the call hangs"
         return outcome[0]
 

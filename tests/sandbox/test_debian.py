@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from codeagent.errors import SandboxError
 from codeagent.sandbox import debian
+from tests.clocks import wait_until
 
 Step = tuple[str, int, int]
 
@@ -76,10 +76,7 @@ def test_a_build_that_is_given_up_leaves_no_process_and_no_tree(tmp_path: Path) 
     os.close(lock)
     assert not (tmp_path / "root").exists()
     sleeper = (tmp_path / "sleeper").read_text().strip()
-    deadline = time.monotonic() + 2
-    while running(sleeper) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not running(sleeper)
+    wait_until(lambda: not running(sleeper))
 
 
 def running(pid: str) -> bool:

@@ -76,7 +76,7 @@ def test_two_builds_never_run_at_the_same_time(tmp_path: Path, monkeypatch: pyte
             time.sleep(0.005)
         assert said == ["waiting for another codeagent that is building the image"]
         builder.kill()
-        waiting.join(timeout=5)
+        waiting.join(timeout=60)
     assert said[1:] == ["entered"]
 
 

@@ -21,6 +21,7 @@ from codeagent.errors import StorageError
 from codeagent.session.history import History
 from codeagent.session.resumption import read_history
 from codeagent.session.store import Session, holder, sessions_dir
+from tests.clocks import wait_until
 from tests.model_script import Entry, Received, call, reply, text, thought
 from tests.model_server import ModelServer
 
@@ -160,7 +161,4 @@ def test_an_interrupted_turn_ends_at_once_and_goes_on_later(
 
 def wait_until_running(state: Path) -> None:
     """Until the model has answered once."""
-    deadline = time.monotonic() + 10
-    while not any(b"model_response" in file.read_bytes() for file in state.glob("sessions/*/events.jsonl")):
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
+    wait_until(lambda: any(b"model_response" in file.read_bytes() for file in state.glob("sessions/*/events.jsonl")))

@@ -14,6 +14,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 from codeagent.ui.report import render_html
+from tests.clocks import at_once, wait_until
 from tests.ui.records import HOSTILE, answered_session, hostile_session, long_session
 
 pytestmark = pytest.mark.browser
@@ -67,19 +68,12 @@ def requested(page: webdriver.Chrome) -> set[str]:
     return {one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"}
 
 
-def until(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 5
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
-
-
 def test_a_citation_opens_the_lines_that_the_model_saw(opened: Open) -> None:
     page = opened(render_html(answered_session()))
     lines = page.find_element(By.CSS_SELECTOR, "#cite-1-0 pre")
     assert not lines.is_displayed()
     page.find_element(By.CSS_SELECTOR, "a.cite").click()
-    assert until(lines.is_displayed)
+    wait_until(lines.is_displayed)
     assert lines.text == "    12      if (cached == null) {\n    13          return null;"
 
 
@@ -88,7 +82,7 @@ def test_the_timeline_filters_searches_and_expands(opened: Open) -> None:
     assert len(rows(page)) == 12
     page.find_element(By.CSS_SELECTOR, "[data-filter=command]").click()
     rows(page)[1].find_element(By.TAG_NAME, "summary").click()
-    assert until(lambda: bool(rows(page)[1].find_elements(By.TAG_NAME, "pre")))
+    wait_until(lambda: bool(rows(page)[1].find_elements(By.TAG_NAME, "pre")))
     labels = [label.text for label in rows(page)[1].find_elements(By.TAG_NAME, "h4")]
     assert labels == ["arguments", "a person was asked", "approval", "output, as the model saw it"]
     assert [row.find_element(By.CLASS_NAME, "title").text for row in rows(page)] == [
@@ -97,7 +91,7 @@ def test_the_timeline_filters_searches_and_expands(opened: Open) -> None:
     ]
     page.find_element(By.CSS_SELECTOR, "[data-filter=all]").click()
     page.find_element(By.ID, "search").send_keys("src/missing")
-    assert until(lambda: len(rows(page)) == 1)
+    wait_until(lambda: len(rows(page)) == 1)
     assert page.find_element(By.ID, "matches").text == "1 of 12 entries"
     page.find_element(By.ID, "search").clear()
     page.find_element(By.CSS_SELECTOR, "[data-filter=problem]").click()
@@ -126,25 +120,27 @@ def test_the_policy_stops_whatever_would_get_in(opened: Open) -> None:
         "const s = document.createElement('img'); s.src = 'http://127.0.0.1:1/x.png'; document.body.append(s);"
         "const d = document.createElement('div'); d.setAttribute('style', 'color: red'); document.body.append(d);"
     )
-    time.sleep(0.2)
-    refused = [entry["message"] for entry in logged(page, "browser")]
-    assert any("img-src" in message for message in refused)
-    assert any("style" in message for message in refused)
+    refused: list[str] = []
+
+    def both_refused() -> bool:
+        refused.extend(entry["message"] for entry in logged(page, "browser"))
+        return all(any(word in message for message in refused) for word in ("img-src", "style"))
+
+    wait_until(both_refused)
     with pytest.raises(Exception, match="TrustedHTML"):
         page.execute_script("document.body.innerHTML = '<b>x</b>'")
 
 
-def test_ten_thousand_events_open_in_under_two_seconds(opened: Open) -> None:
+def test_ten_thousand_events_open_soon(opened: Open) -> None:
     html = render_html(long_session(10_000))
-    begun = time.monotonic()
-    page = opened(html)
-    assert page.execute_script("return document.documentElement.dataset.ready") == "yes"
-    assert time.monotonic() - begun < 2
+    with at_once(10):  # two seconds where nothing else runs
+        page = opened(html)
+        assert page.execute_script("return document.documentElement.dataset.ready") == "yes"
     assert len(rows(page)) == 200
     page.execute_script("window.scrollTo(0, document.body.scrollHeight)")
-    assert until(lambda: len(rows(page)) > 200)
+    wait_until(lambda: len(rows(page)) > 200)
     page.find_element(By.ID, "search").send_keys("src/file4997.c")
-    assert until(lambda: len(rows(page)) == 1)
+    wait_until(lambda: len(rows(page)) == 1)
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])

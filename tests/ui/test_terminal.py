@@ -14,6 +14,7 @@ import pytest
 from codeagent.inference import RetryNotice, TextDelta
 from codeagent.settings import Price
 from codeagent.ui.terminal import Terminal
+from tests.clocks import wait_until
 from tests.ui.records import HOSTILE, SERVICE, Recorder, answered_session, hostile_session
 from tests.ui.screens import OWN_SEQUENCES, PtyScreen
 
@@ -449,28 +450,19 @@ def test_streamed_text_is_previewed_and_a_retry_takes_it_back() -> None:
             terminal.record(record)
         terminal.hint(TextDelta("The cache "))
         terminal.hint(TextDelta("is asked first."))
-        time.sleep(0.25)
-        streaming = pty.shown()
+        wait_until(lambda: "  The cache is asked first." in pty.shown())
         terminal.hint(RetryNotice(1, "cut", 10))
-        time.sleep(0.25)
-        taken_back = pty.shown()
-    assert "  The cache is asked first." in streaming
-    assert "  The cache is asked first." not in taken_back
+        wait_until(lambda: "  The cache is asked first." not in pty.shown())
 
 
 def test_what_takes_long_turns_a_spinner_and_shows_progress() -> None:
     with PtyScreen(80) as pty, Terminal(None, pty.stream, environ=XTERM) as terminal:
         terminal.steps("building the image", 3, 12)
-        time.sleep(0.8)
         terminal.steps("building the image", 6, 12)
-        time.sleep(0.2)
-        spinning = pty.shown()
+        spinning = r"[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] building the image: 6 of 12 \(50%\) · \d+\.\d\ds"
+        wait_until(lambda: any(re.fullmatch(spinning, line) for line in pty.shown()))
         terminal.steps("building the image", 12, 12)
-        time.sleep(0.2)
-        over = pty.shown()
-    assert spinning[0][0] in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-    assert re.fullmatch(r". building the image: 6 of 12 \(50%\) · [01]\.\d\ds", spinning[0])
-    assert over == []
+        wait_until(lambda: pty.shown() == [])
 
 
 @pytest.mark.parametrize("columns", ["0", "5", "1", "-3", "x", "100000"])

@@ -12,7 +12,8 @@ from collections.abc import Callable
 _BLOCKS = {
     ".rs": re.compile(
         r"^([ \t]*)#\[cfg\((?:all\()?test\b[^\n]*\n(?:\1#\[[^\n]*\n)*"
-        r"\1(?:pub(?:\([^)\n]*\))? )?mod \w+ \{.*?^\1\}[ \t]*\n?",
+        r"\1(?:pub(?:\([^)\n]*\))? )?mod \w+ \{.*?^\1\}[ \t]*\n?"
+        r"|^([ \t]*)#\[(?:\w+::)?test\b[^\n]*\n(?:\2#\[[^\n]*\n)*\2(?:\w+ )*fn \w+[^\n]*\{.*?^\2\}[ \t]*\n?",
         re.MULTILINE | re.DOTALL,
     ),
     ".zig": re.compile(r'^([ \t]*)test (?:"[^"\n]*" |\w+ )?\{.*?^\1\}[ \t]*\n?', re.MULTILINE | re.DOTALL),

@@ -33,6 +33,14 @@ _SUSPICIONS = (
     ),
     (
         re.compile(
+            r"#\s*(?:noqa|nosec|type:\s*ignore|pylint:\s*disable|rubocop:disable|pragma: no cover)\b"
+            r"|eslint-disable|@ts-(?:ignore|nocheck|expect-error)|\bnolint\b|\bNOLINT|@SuppressWarnings\b|#!?\[allow\(|\bpytest\.(?:skip|xfail|importorskip)\("
+            r"|\bSkipTest\b|\bexit\(77\)"
+        ),
+        "silences a check, or skips a test",
+    ),
+    (
+        re.compile(
             r"\b(?:import|from|require\(['\"]|use)\s*(?:_pytest|pytest|unittest|nose|node:test|mocha|jest|vitest|chai|org\.junit"
             r"|org\.mockito)\b|\bPYTEST_\w+|\bsys\.(?:modules|settrace|setprofile|meta_path)\b"
         ),

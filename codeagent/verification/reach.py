@@ -7,7 +7,6 @@ found. `read(path)` gives a file of the untouched tree as text, None where there
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from posixpath import basename, dirname, join, normpath, splitext
 
+from codeagent.verification.configured import configurations, named_files, test_folders
 from codeagent.verification.makefile import Makefile
 from codeagent.verification.mentions import mentioned, object_of
 from codeagent.verification.names import drives, in_checks, in_sources, is_configuration, is_test, subject
@@ -25,6 +25,7 @@ from codeagent.verification.shellwords import (
     operands,
     path_of,
     shell_words,
+    started_by_node,
     with_unknown,
 )
 from codeagent.verification.tree import Tree
@@ -43,24 +44,7 @@ _DISCOVERED = {
     **dict.fromkeys(("behave", "cucumber", "cucumber-js"), "features/*"),
 }
 """What runners take for tests by themselves, beside what is guarded everywhere. Without a slash: in any folder."""
-_CONFIGURATIONS = (
-    *("package.json", "jest.config.js", "jest.config.ts", "jest.config.json", "jest.config.cjs", "jest.config.mjs"),
-    *("vitest.config.ts", "vitest.config.js", "vite.config.ts", "vite.config.js", ".mocharc.json", ".mocharc.js"),
-    *(".mocharc.cjs", ".mocharc.yml", ".mocharc.yaml", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"),
-    *("conftest.py", "tests/conftest.py", "test/conftest.py", ".rspec"),
-)
-_RUNNER_TABLES = frozenset("jest mocha ava vitest tap nyc c8 babel".split())
-_NAMED_FILE = re.compile(
-    r"(?:^|[\s\"'=,\[(>/])((?:[\w.-]+/)*[\w.-]+\.(?:[cm]?[jt]s|py|sh|rb|json))(?=[\s\"',\])]|$)", re.M
-)
-_SET_UP = re.compile(
-    r"\b(?:setupFiles(?:AfterEnv)?|globalSetup|globalTeardown|testEnvironment|testRunner|snapshotSerializers|require|spec)"
-    r"[\"']?\s*[:=]\s*(\[[^\]]*\]|[^\n,]*)"
-)
-"""What a runner loads because its configuration says so, wherever it lies."""
-_LISTED = r"[\"']?\s*=[ \t]*(\[[^\]]*\]|[^\n]*(?:\n[ \t]+[^\n]+)*)"
-"""The value of a key in TOML or in an ini file, where it may go on in lines that are indented."""
-_PLUGINS = re.compile(r"pytest_plugins\s*=\s*([\[(]?[^\])\n]*)")
+_BY_NODE = ("/index.js", "/index.mjs", "/index.ts", ".js", ".cjs", ".mjs", ".ts", ".json")
 _MOST_FILES = 60
 _MOST_CHARACTERS = 200_000
 
@@ -136,6 +120,9 @@ class Reach:
         named = {normpath(join(folder, name)) for name in modules(words) for folder in folders}
         names |= {path for name in named for path in (f"{name}.py", f"{name}/__main__.py")}
         names |= {f"{name}/__main__.py" for name in names if not name.endswith(".py")}
+        # What a folder's name starts, and what is taken before that folder.
+        without = {normpath(join(folder, name)) for name in started_by_node(words) for folder in folders}
+        names |= {f"{name}{end}" for name in without if "." not in basename(name) for end in _BY_NODE}
         self.names |= names
 
     def follow(self, script: str, folder: str) -> None:
@@ -270,25 +257,10 @@ class Reach:
                 waiting += [path for name in found if (path := path_of(name, folder)) is not None]
 
     def configure(self) -> None:
-        """Takes what a runner's configuration names: files and plugins that it loads, and what it calls a test."""
-        for name in _CONFIGURATIONS:
-            text = (self.read(name) or "")[:_MOST_CHARACTERS]
-            if name == "package.json":
-                # What else it names is the package's own.
-                package = object_of(text)
-                text = json.dumps({key: package[key] for key in _RUNNER_TABLES & package.keys()})
-            named = {path for word in _NAMED_FILE.findall(text) if (path := path_of(word, "")) is not None}
-            self.names |= {path for path in named if drives(path)}
-            loaded = {word for found in _SET_UP.findall(text) for word in _NAMED_FILE.findall(found)}
-            self.names |= {path for word in loaded if (path := path_of(word, "")) is not None}
-            plugins = re.findall(r"(?:^|[\s\"'])-p[ =]?([\w.]+)", text)
-            plugins += [name for found in _PLUGINS.findall(text) for name in re.findall(r"[\"']([\w.]+)[\"']", found)]
-            for path in (name.replace(".", "/") for name in plugins):
-                self.names |= {f"{path}.py", f"{path}/__init__.py"}
-            for places in re.findall(rf"testpaths{_LISTED}", text):
-                self._given(re.findall(r"[\w*?./-]+", places), "")
-            for patterns in re.findall(rf"python_files{_LISTED}", text):
-                self.names |= {place for each in re.findall(r"[\w*?./-]+", patterns) for place in (each, f"*/{each}")}
+        """Takes what the configurations of runners name."""
+        for folder, text in configurations(self.read, self.tree):
+            self.names |= named_files(text, folder)
+            self._given(test_folders(text), folder)
 
     def _package(self, words: Sequence[str], folder: str) -> None:
         """Scripts of a package, and of those below: options choose them by their folder or by their name."""

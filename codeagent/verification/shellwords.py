@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from posixpath import join, normpath
+from posixpath import basename, join, normpath
 
 
 def shell_words(command: str) -> list[str]:
@@ -56,7 +56,8 @@ def _split(script: str) -> Iterator[list[str]]:
 def meanings(word: str) -> Iterator[str]:
     """What a word may mean as a path: itself, the value of an option, the file of a test's id."""
     attached = word[2:] if re.match(r"-[A-Za-z].", word) else ""
-    for part in (word, word.partition("=")[2], word.partition("::")[0], attached):
+    listed = word[1:] if word.startswith("@") else ""  # a file of further words
+    for part in (word, word.partition("=")[2], word.partition("::")[0], attached, listed):
         if (path := path_of(part, "")) is not None:
             yield path
 
@@ -105,3 +106,10 @@ def modules(words: Sequence[str]) -> Iterator[str]:
     for name in dotted:
         parts = name.split(".")
         yield from ("/".join(parts[:end]) for end in range(1, len(parts) + 1) if all(parts))
+
+
+def started_by_node(words: Sequence[str]) -> Iterator[str]:
+    """The scripts that Node and its relatives are given; they may lack their ending, or be folders."""
+    for at, word in enumerate(words):
+        if basename(word) in ("node", "nodejs", "bun", "tsx", "ts-node"):
+            yield from operands(words[at + 1 :])

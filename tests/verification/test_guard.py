@@ -129,9 +129,12 @@ def test_a_file_is_named_however_the_command_reaches_it(command: str, path: str)
     assert touched(changed(path), command=command) == [path]
 
 
-@pytest.mark.parametrize("command", ["pytest -q -k calc", "make calc", "pytest --maxfail=1 calc_tests"])
+@pytest.mark.parametrize(
+    "command",
+    ["pytest -q -k calc", "make calc", "npx jest calc", "npm test -- calc", "pytest --maxfail=1 calc_tests"],
+)
 def test_a_word_that_names_no_file_guards_none(command: str) -> None:
-    assert touched(changed("calc.py"), command=command) == []
+    assert touched(changed("calc.py"), changed("calc.js"), command=command) == []
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,14 @@ def test_the_code_changes_and_weakened_tests_do_not() -> None:
     assert rust(FIXED.replace("/// assert_eq!(half(4), 2)", "/// assert!(true)")) == FIXED
 
 
+def test_a_test_that_stands_alone_is_as_before_too() -> None:
+    alone = "#[test]\n#[should_panic]\nfn halves() {\n    assert_eq!(half(4), 2);\n}\n"
+    old = f"pub fn half(n: u32) -> u32 {{\n    n / 3\n}}\n\n{alone}"
+    fixed = old.replace("n / 3", "n / 2")
+    assert with_old_tests("a.rs", old, fixed, doctests=False) == fixed
+    assert with_old_tests("a.rs", old, fixed.replace("(4), 2", "(4), 1"), doctests=False) == fixed
+
+
 def test_tests_that_were_removed_or_added_are_as_before() -> None:
     module = RUST[RUST.index("#[cfg(test)]") :]
     assert rust(FIXED.replace(module, "")) == FIXED

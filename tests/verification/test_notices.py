@@ -28,6 +28,10 @@ ENDS = (
         ("atexit.register(end)", "runs when the process ends"),
         ("print('3 passed in 0.1s')", "holds what a test runner prints at its end"),
         ("import _pytest.python as p", "reaches for the test runner"),
+        ("import os  # noqa: F401", "silences a check, or skips a test"),
+        ("x = f()  # type: ignore[call-arg]", "silences a check, or skips a test"),
+        ("// eslint-disable-next-line eqeqeq", "silences a check, or skips a test"),
+        ("    raise unittest.SkipTest", "silences a check, or skips a test"),
         ("sys.modules.pop('calc')", "reaches for the test runner"),
     ],
 )

@@ -138,6 +138,9 @@ def test_plugins_and_names_of_tests_that_a_configuration_gives_are_reached() -> 
         ("node --import ./hooks.mjs --test", "hooks.mjs"),
         ("docker/run.sh", "docker/run.sh"),
         ("node -r./hook.js index.js", "hook.js"),
+        ("node audit", "audit.js"),
+        ("node audit", "audit/index.js"),
+        ("pytest @which.txt", "which.txt"),
         ("pytest -p support.more", "support/more.py"),
         ("pytest -psupport.more", "support/more.py"),
         ("PYTEST_PLUGINS=a,support.more pytest", "support/more.py"),
@@ -300,6 +303,9 @@ def test_the_scripts_of_a_package_further_down_are_followed(command: str, script
         ("pytest.ini", "[pytest]\ntestpaths = trials\n", "trials/helper.py"),
         ("jest.config.js", "module.exports = {setupFiles: ['<rootDir>/src/begin.js']}", "src/begin.js"),
         ("package.json", '{"jest": {"globalSetup": "./src/begin.js"}}', "src/begin.js"),
+        ("sub/pytest.ini", "[pytest]\npython_files = probe_*.py\n", "sub/probe_a.py"),
+        ("sub/jest.config.js", "module.exports = {setupFiles: ['./src/begin.js']}", "sub/src/begin.js"),
+        ("sub/conftest.py", 'pytest_plugins = [\n    "support.one",\n    "support.two",\n]\n', "sub/support/two.py"),
     ],
 )
 def test_what_a_configuration_calls_a_test_or_loads_before_one_is_reached(name: str, text: str, path: str) -> None:

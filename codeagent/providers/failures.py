@@ -133,6 +133,9 @@ _CONTEXT = re.compile(
     r"|max(imum)? context (length|size|window)|prompt (is )?too long|prompt contains \d+ tokens"
     r"|exceeds? the (available )?(context|maximum number of tokens)|exceeds? context (limit|window|length|size)"
     r"|input (is )?too long|reduce the length of the (messages|prompt|input)|context window (is )?(full|exceeded)"
+    r"|(longer|greater) than the (maximum model|(model's )?context) length|maximum prompt length is"
+    r"|context window exceeds|exceeded model token limit|range of input length should be"
+    r"|prompt token count of \d+ exceeds|configured context size"
     r"|exceeds the context|request_too_large|request too large|tokens? (in )?the (input|prompt) exceeds?"
 )
 _EXHAUSTED = re.compile(

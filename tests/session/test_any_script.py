@@ -16,7 +16,7 @@ from codeagent.providers.open import open_provider
 from codeagent.session.resumption import read_history
 from codeagent.session.store import sessions_dir
 from codeagent.settings import ProviderSettings
-from tests.model_script import Scripted, call, cut, refusal, reply, status, text, thought
+from tests.model_script import Scripted, call, cut, raw_sse, refusal, reply, status, text, thought
 from tests.model_server import ModelServer
 from tests.session.driver import resume, start
 
@@ -47,19 +47,38 @@ entries = st.one_of(
 @pytest.mark.slow
 @pytest.mark.parametrize("api", ["responses", "chat", "messages"])
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(script=st.lists(entries, min_size=1, max_size=5), goes_on=st.booleans())
+@given(
+    script=st.lists(entries, min_size=1, max_size=5),
+    goes_on=st.booleans(),
+    window=st.sampled_from([None, None, 700]),
+    compacts=st.sampled_from([True, False, status(500), raw_sse(abort=True)]),
+)
 def test_any_sequence_of_responses_failures_and_interruptions_can_be_gone_on_with(
-    api: Api, script: list[Any], goes_on: bool
+    api: Api, script: list[Any], goes_on: bool, window: int | None, compacts: Any
 ) -> None:
-    left: list[Scripted] = list(script)
+    """Also where rounds have to go after each of them, and the API makes something of them or fails to."""
+    looks = [reply(thought("hm"), call("look", {"n": n})) for n in range(4 if window else 0)]
+    left: list[Scripted] = [*looks, *script]
     with (
         tempfile.TemporaryDirectory() as folder,
-        ModelServer(lambda _: left.pop(0) if left else reply(text("fine")), prefix="append_only") as server,  # type: ignore[arg-type, return-value]
+        ModelServer(
+            lambda _: left.pop(0) if left else reply(text("fine")),  # type: ignore[arg-type, return-value]
+            prefix="compacted" if window else "append_only",
+            compacts=compacts,
+        ) as server,
     ):
         url = server.root if api == "messages" else server.url
-        made = ProviderSettings("scripted", api, model="m", base_url=url, api_key="key", retry_seconds=0.01)
+        made = ProviderSettings(
+            "scripted",
+            api,
+            model="m",
+            base_url=url,
+            api_key="key",
+            retry_seconds=0.01,
+            context_window=window,
+        )
         with open_provider(made) as provider:
-            start(Path(folder), provider, bounds=Bounds(rounds=4))
+            start(Path(folder), provider, bounds=Bounds(rounds=4 + len(looks)))
             (session,) = sessions_dir(Path(folder)).iterdir()
             left.clear()
             ending = resume(session, provider, None if goes_on else "and now?")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -15,7 +16,7 @@ import pytest
 
 from codeagent.conversation import text_of
 from codeagent.errors import ContextFull, Interrupted, ModelError
-from codeagent.providers.failures import Failure, Kind, retry_after
+from codeagent.providers.failures import Failure, Kind, context_full, of_status, retry_after
 from codeagent.providers.open import open_provider
 from codeagent.providers.retry import Patience
 from codeagent.settings import ProviderSettings
@@ -296,6 +297,37 @@ def test_a_full_context_is_recognised_in_each_server_s_words(api: str, code: int
         with pytest.raises(ContextFull, match="too long for m-1"):
             talk.ask("Why?")
     assert talk.notices == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The decoder prompt (length 88049) is longer than the maximum model length of 32768.",  # vLLM
+        "The input (210000 tokens) is longer than the model's context length (200000 tokens).",  # SGLang
+        "The number of tokens to keep from the initial prompt is greater than the context length",  # LM Studio
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",  # xAI
+        "invalid params, context window exceeds limit (2013)",  # MiniMax
+        "Invalid request: Your request exceeded model token limit: 262144 (requested: 291351)",  # Kimi
+        "InternalError.Algo.InvalidParameter: Range of input length should be [1, 202745]",  # Qwen
+        "prompt token count of 130000 exceeds the limit of 128000",  # Copilot
+        "Prompt has 32769 tokens, but the configured context size is 32768 tokens",
+    ],
+)
+def test_further_words_for_a_full_context(words: str) -> None:
+    assert context_full(of_status(400, {}, json.dumps({"error": {"message": words}})))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Rate limit reached: too many tokens per minute, please wait.",
+        "max_tokens must be at most 8192",
+        "The context of tool calls is not supported.",
+        "Invalid type for 'prompt': expected a string with maximum length 64.",
+    ],
+)
+def test_other_refusals_are_not_taken_for_a_full_context(words: str) -> None:
+    assert not context_full(of_status(400, {}, json.dumps({"error": {"message": words}})))
 
 
 def test_a_context_that_is_found_full_in_the_stream_is_recognised() -> None:

@@ -112,18 +112,14 @@ def _open(endpoint: Endpoint, seconds: float) -> Engine:
 
 
 def _ask(endpoint: Endpoint, seconds: float, url: str, reaper: Reaper, tunnel: ssh.Forward | None) -> Engine:
-    import docker
     import docker.errors
     import requests
 
+    from codeagent.sandbox.client import Client
+
     client = None
     try:
-        client = docker.DockerClient(
-            base_url=url,
-            version="auto",
-            timeout=seconds,  # type: ignore[arg-type]  # requests takes fractions
-            tls=_tls_config(endpoint),
-        )
+        client = Client(base_url=url, version="auto", timeout=seconds, tls=_tls_config(endpoint))
         answer = client.version()
     except (docker.errors.DockerException, requests.RequestException, ValueError) as error:
         if client:

@@ -224,19 +224,33 @@ def mounts_inside(texts: Mapping[str, str], hooks: Iterable[str], generated: Pat
 
 def mounts_beside(repository: Repository, generated: Path) -> list[Mount]:
     """The git directory that lies outside of the mount, with a configuration of ours; none when there is none."""
-    common = repository.common
-    if common is None or repository.inside:
+    if repository.common is None or repository.inside:
         return []
-    mounts = [Mount("bind", BESIDE, str(common))]
+    texts, hooks = parts_beside(repository)
+    return [
+        Mount("bind", BESIDE, str(repository.common)),
+        *(Mount("bind", f"{BESIDE}/{path}", str(written(generated, text))) for path, text in texts.items()),
+        *(Mount("tmpfs", f"{BESIDE}/{path}") for path in hooks),
+    ]
+
+
+def parts_beside(repository: Repository) -> tuple[dict[str, str], list[str]]:
+    """Of a git directory that lies outside of the mount: texts in place of its configurations, and hooks folders."""
+    common = repository.common
+    if common is None:
+        return {}, []
     # Without its work tree there is nothing that git could compare the index with.
     bare = True if repository.prefix else None
+    texts: dict[str, str] = {}
+    hooks: list[str] = []
     for path in _configs(common):
-        inside = path.relative_to(common).as_posix()
-        text = sanitised(_read(path), module=path.parent != common, bare=bare if path.parent == common else None)
-        mounts.append(Mount("bind", f"{BESIDE}/{inside}", str(written(generated, text))))
-        if (path.parent / "hooks").is_dir():
-            mounts.append(Mount("tmpfs", f"{BESIDE}/{path.parent.relative_to(common).as_posix()}/hooks"))
-    return mounts
+        own = path.parent == common
+        texts[path.relative_to(common).as_posix()] = sanitised(
+            _read(path), module=not own, bare=bare if own else None
+        )
+        if (folder := path.parent / "hooks").is_dir() and not folder.is_symlink():
+            hooks.append(folder.relative_to(common).as_posix())
+    return texts, sorted(set(hooks))
 
 
 def written(folder: Path, text: str) -> Path:

@@ -158,7 +158,7 @@ class DockerSandbox:
         for thread in closing:
             thread.join()
         if volumes is not None:
-            remove_volumes(self._parts.engine, _names(volumes))
+            remove_volumes(self._parts.engine, volumes.names)
 
     # Which container answers
 
@@ -313,9 +313,13 @@ class DockerSandbox:
         """Makes the private copy and puts it in the mount's place, for good. Nothing is left of a copy that fails."""
         parts = self._parts
         suffix = f"{parts.session_id}-{secrets.token_hex(4)}"
-        volumes = Volumes(f"codeagent-copy-{suffix}", f"codeagent-baseline-{suffix}")
+        volumes = Volumes(
+            f"codeagent-copy-{suffix}",
+            f"codeagent-baseline-{suffix}",
+            f"codeagent-git-{suffix}" if from_host and parts.layout.git_is_beside else "",
+        )
         self._starter.ids = uid, gid = self._starter.ids or _owner_of(parts.repo)
-        create_volumes(parts.engine, parts.image.id, _names(volumes), self._starter.labels("copy"), uid, gid)
+        create_volumes(parts.engine, parts.image.id, volumes.names, self._starter.labels("copy"), uid, gid)
         writer = Slot("writer", lambda: parts.layout.copied(volumes, True))
         try:
             self._fill(volumes, cancel, from_host=from_host)
@@ -327,7 +331,7 @@ class DockerSandbox:
         except BaseException:
             if writer.container is not None:
                 writer.container.close()
-            remove_volumes(parts.engine, _names(volumes))
+            remove_volumes(parts.engine, volumes.names)
             if self._mounts and self._reader.container is None and not self._stop.is_set():
                 parts.layout.refresh()
                 self._point_reader(parts.layout.mounted)
@@ -377,10 +381,6 @@ class _Replaced(ToolError):
             ErrorKind.SANDBOX_FAILED, f"{note}; this call did not end, and may have taken effect in part"
         )
         self.note = note
-
-
-def _names(volumes: Volumes) -> tuple[str, str]:
-    return volumes.copy, volumes.baseline
 
 
 def _owner_of(repo: Path) -> tuple[int, int]:

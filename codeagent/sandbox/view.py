@@ -33,18 +33,28 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """The two volumes of a private copy, by name; the top of each belongs to the repository's owner.
+    """The volumes of a private copy, by name; the top of each belongs to the repository's owner.
 
     `copy` is mounted at `/workspace`; `baseline` holds whatever `diff` needs of the copy as it was made. Commands may
     see the baseline, since it holds nothing that the copy did not, but it is writable for `fill` and `upload` alone.
+    So is `git`: the git directory that lies outside of the repository, where the engine does not see it; else "".
     """
 
     copy: str
     baseline: str
+    git: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.copy, self.baseline, *((self.git,) if self.git else ()))
 
 
 class Layout(Protocol):
     """One session's repository. Methods that take a channel speak to a guest whose container has that view."""
+
+    @property
+    def git_is_beside(self) -> bool:
+        """Whether the repository's git directory lies outside of it."""
 
     def mounted(self) -> View:
         """The repository itself, read-only, with all masks that are known to be needed by now."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from codeagent.errors import SandboxError
+from codeagent.errors import ErrorKind, SandboxError, ToolError
 from codeagent.paths import cache_dir
 from codeagent.sandbox import copying, files, git, protected
 from codeagent.sandbox.channel import Channel
@@ -19,13 +19,15 @@ from codeagent.sandbox.files import Preparation
 from codeagent.sandbox.hardening import WORKSPACE, Mount
 from codeagent.sandbox.protected import Found
 from codeagent.sandbox.seam import Diff, FileChange, FilePage, Listing, Steps
-from codeagent.sandbox.upload import upload
+from codeagent.sandbox.upload import HostTree, repository_tree, upload
 from codeagent.sandbox.view import View, Volumes
 from codeagent.settings import SandboxSettings
 
 BASELINE = "/codeagent-baseline"
 SOURCE = "/codeagent-source"
 UPLOADED = f"{BASELINE}/upload"
+GIT_VOLUME = "git_volume"
+"""The guest's name for where a git directory is uploaded to."""
 
 
 @dataclass
@@ -37,6 +39,7 @@ class RepositoryLayout:
     _found: Found | None = field(default=None, init=False)
     _folders: dict[str, str] = field(default_factory=dict, init=False)
     _synchronised: dict[str, FileChange] = field(default_factory=dict, init=False)
+    _git_left_out: bool = field(default=False, init=False)
 
     @cached_property
     def patterns(self) -> tuple[protected.Regex, ...]:
@@ -57,6 +60,10 @@ class RepositoryLayout:
             self._found = protected.find(self.repo, self.patterns)
         return self._found
 
+    @property
+    def git_is_beside(self) -> bool:
+        return self.git.folder is not None and not self.git.inside
+
     # What containers see
 
     def mounted(self) -> View:
@@ -75,7 +82,7 @@ class RepositoryLayout:
         """Both volumes, writable, and the repository, masked and read-only. No command runs there."""
         source = (Mount("bind", SOURCE, str(self.repo)), *self._masks(SOURCE)) if with_repository else ()
         self._folders = {
-            **self._git_folder(),
+            **({GIT_VOLUME: git.BESIDE} if volumes.git else self._git_folder()),
             copying.SOURCE: SOURCE if with_repository else UPLOADED,
             copying.BASELINE: BASELINE,
         }
@@ -83,7 +90,7 @@ class RepositoryLayout:
             Mount("volume", WORKSPACE, volumes.copy, read_only=False),
             Mount("volume", BASELINE, volumes.baseline, read_only=False),
             *source,
-            *(git.mounts_beside(self.git, self.generated) if with_repository else ()),
+            *self._git_beside(volumes, writable=True),
         )
         return View(mounts)
 
@@ -93,7 +100,7 @@ class RepositoryLayout:
         mounts = (
             Mount("volume", WORKSPACE, volumes.copy, read_only=not writable),
             Mount("volume", BASELINE, volumes.baseline),
-            *git.mounts_beside(self.git, self.generated),
+            *self._git_beside(volumes, writable=False),
         )
         return View(mounts, environment=git.environment(self.git, writable=writable))
 
@@ -117,7 +124,12 @@ class RepositoryLayout:
         return git.replacements(self.git, self.repo, gits, copy=copy), git.hooks(self.repo, gits)
 
     def _git_folder(self) -> dict[str, str]:
-        return {} if self.git.folder is None or self.git.inside else {"git": git.beside(self.git)}
+        return {"git": git.beside(self.git)} if self.git_is_beside and not self._git_left_out else {}
+
+    def _git_beside(self, volumes: Volumes, *, writable: bool) -> list[Mount]:
+        if volumes.git:
+            return [Mount("volume", git.BESIDE, volumes.git, read_only=not writable)]
+        return git.mounts_beside(self.git, self.generated)
 
     # What guests are told and asked
 
@@ -175,9 +187,31 @@ class RepositoryLayout:
 
     def upload(self, channel: Channel, steps: Steps) -> str:
         """The same from the host, for an engine that does not see the repository's path."""
-        upload(channel, self.repo, self.found, self.settings.copy_limit, steps)
+        limit = self.settings.copy_limit
+        notes = [self._upload_git(channel, limit, steps)] if GIT_VOLUME in self._folders else []
+        upload(channel, repository_tree(self.repo, self.found), limit, steps)
         # Its size was checked; what the two sides count differs a little.
-        return copying.fill(channel, replace(self._plan(), limit=2 * self.settings.copy_limit), steps)
+        notes.append(copying.fill(channel, replace(self._plan(), limit=2 * limit), steps))
+        return "; ".join(filter(None, notes))
+
+    def _upload_git(self, channel: Channel, limit: int, steps: Steps) -> str:
+        """Sends the git directory that lies outside, or says why it was not sent."""
+        assert self.git.common is not None  # noqa: S101 -- see `git_is_beside`
+        texts, hooks = git.parts_beside(self.git)
+        sent = HostTree(self.git.common, "it", texts, frozenset(hooks))
+        try:
+            upload(channel, sent, limit, steps, into=GIT_VOLUME)
+        except ToolError as error:
+            if error.kind is not ErrorKind.TOO_LARGE:
+                raise
+            self._git_left_out = True
+            return (
+                f"git does not work in this sandbox: its folder lies outside of the repository, and {error.sentence}"
+            )
+        self._folders |= self._git_folder()
+        # Only now can the guest read what git knows.
+        self.prepare(channel)
+        return ""
 
     def _plan(self) -> Plan:
         texts, hooks = self._git_texts(copy=True)

@@ -16,7 +16,7 @@ from guest.operations import Handler, Refusal, Reply, Root
 from guest.places import decoded
 from guest.protection import Protection
 from guest.reading import fetch, read_file
-from guest.receiving import forget, receive
+from guest.receiving import forget, receive, upload_folder
 from guest.scanning import Scanner
 from guest.storing import Change, Store, sync
 from guest.tree import Git, Tree
@@ -102,9 +102,14 @@ class Files:
 
         return fields, steps()
 
-    def receive(self, _root: Root, _args: dict[str, Any], body: bytes) -> Reply:
-        """A part of the repository from a host whose files the engine does not see; `copy` follows."""
-        receive(self._folder(BASELINE_FOLDER), body)
+    def receive(self, _root: Root, args: dict[str, Any], body: bytes) -> Reply:
+        """A part of the repository from a host whose files the engine does not see; `copy` follows.
+
+        `into` names another folder for what does not belong to the repository.
+        """
+        into = args["into"]
+        folder = self._folder(into) if into else upload_folder(self._folder(BASELINE_FOLDER))
+        receive(folder, body)
         return {}, b""
 
     def diff(self, root: Root, args: dict[str, Any], _body: bytes) -> Reply:

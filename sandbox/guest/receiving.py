@@ -10,10 +10,12 @@ import stat
 UPLOAD = b"upload"
 
 
-def receive(baseline: int, body: bytes) -> None:
-    """Body: JSON `[[path, mode, offset, length, mtime], …]` on one line, then the pieces. Folders come first."""
+def receive(top: int, body: bytes) -> None:
+    """Puts what comes into the folder `top`, and closes that.
+
+    Body: JSON `[[path, mode, offset, length, mtime], …]` on one line, then the pieces. Folders come first.
+    """
     head, _, contents = body.partition(b"\n")
-    top = _top(baseline)
     place = 0
     try:
         for path, mode, offset, length, mtime in json.loads(head):
@@ -24,7 +26,8 @@ def receive(baseline: int, body: bytes) -> None:
         os.close(top)
 
 
-def _top(baseline: int) -> int:
+def upload_folder(baseline: int) -> int:
+    """Where the repository is put, a descriptor; made at the first time."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(UPLOAD, 0o700, dir_fd=baseline)
     return os.open(UPLOAD, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=baseline)

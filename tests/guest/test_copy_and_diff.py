@@ -16,7 +16,7 @@ from codeagent.errors import ErrorKind, ToolError
 from codeagent.sandbox import copying, protected
 from codeagent.sandbox.copying import Edit, Plan
 from codeagent.sandbox.seam import Diff, FileChange
-from codeagent.sandbox.upload import upload
+from codeagent.sandbox.upload import repository_tree, upload
 from tests.guest.in_process import InProcess, in_process
 from tests.guest.trees import git, write
 
@@ -51,7 +51,7 @@ def copied(tmp_path: Path, files: dict[str, bytes | str], uploaded: bool = False
     folders = {"source": str(source), "baseline": str(baseline)}
     with in_process(copy, protect=PROTECT, folders=folders) as guest:
         if uploaded:
-            upload(guest, repo, protected.find(repo, protected.regexes()), LIMIT, lambda *_: None)
+            upload(guest, repository_tree(repo, protected.find(repo, protected.regexes())), LIMIT, lambda *_: None)
         copying.fill(guest, Plan(**{"limit": LIMIT, **plan}), lambda *_: None)
         yield Copied(repo, copy, guest)
 

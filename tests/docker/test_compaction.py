@@ -14,6 +14,7 @@ from codeagent.sandbox.engine import Engine
 from codeagent.session.log import Log
 from codeagent.session.store import EVENTS
 from tests.docker.codeagent_cli import Program
+from tests.docker.test_chat import chatting
 from tests.model_memory import Rejection
 from tests.model_script import Entry, Received, call, reply, text, thought
 from tests.model_server import ModelServer
@@ -109,3 +110,25 @@ def test_a_long_turn_is_compacted_killed_and_gone_on_with(program: Program) -> N
     spent = [record["usage"] for record in ran.of("model_response")]
     spent += [record["compaction"]["usage"] for record in ran.of("compacted") if record["compaction"]]
     assert ran.end["usage"] == {name: sum(usage[name] for usage in spent) for name in spent[0]}
+
+
+def test_another_model_in_a_chat_goes_on_from_the_summary(program: Program, engine: Engine) -> None:
+    flags = argv(program)[:-1]  # for a person
+    with (
+        ModelServer(working(45), prefix="free", rules=[too_long]) as server,
+        chatting(server, program.home / "repo", engine.host, *flags) as chat,
+    ):
+        chat.say(TASK)
+        sealed = [item for item in server.requests[-1].items if item["type"] == "compaction"]
+        assert len(sealed) == 1
+        chat.say("/model m2")
+        chat.say("and there?")
+        other = server.requests[-1]
+        chat.say("/model m1")
+        chat.say("and here?")
+        summaries = [event["summary"] for event in chat.events() if event["type"] == "compacted" and event["summary"]]
+    assert other.body["model"] == "m2"
+    assert "compaction" not in [item["type"] for item in other.items]
+    assert other.user_texts.count(TASK) == 1
+    assert summaries[-1] in other.user_texts
+    assert [item for item in server.requests[-1].items if item["type"] == "compaction"] == sealed

@@ -6,12 +6,16 @@ takes. What must not wait for something else is given far more time than it need
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 PATIENCE = 30.0
 """Seconds after which what should have happened at once is given up."""
+
+GONE_SECONDS = 15.0
+"""Seconds until nothing is left of a program; five are promised, for a machine that does nothing else."""
 
 
 def wait_until(true: Callable[[], object], seconds: float = PATIENCE) -> None:
@@ -27,6 +31,22 @@ def processor_time_below(seconds: float) -> Iterator[None]:
     began = time.process_time()
     yield
     assert time.process_time() - began < seconds
+
+
+@contextmanager
+def once(true: Callable[[], object], act: Callable[[], object]) -> Iterator[None]:
+    """Acts, beside what is done meanwhile, when something has become true."""
+
+    def watch() -> None:
+        wait_until(true)
+        act()
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield
+    finally:
+        watching.join()
 
 
 @contextmanager

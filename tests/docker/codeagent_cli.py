@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,15 +109,6 @@ def runs(engine: Engine, container: str, process: str) -> bool:
     except APIError:
         return False
     return any(row[-1] == process for row in rows)
-
-
-def wait_until(true: Any, seconds: float) -> float:
-    """Seconds until `true()`; an AssertionError after `seconds`."""
-    began = time.monotonic()
-    while not true():
-        assert time.monotonic() - began < seconds, f"not within {seconds} s"
-        time.sleep(0.02)
-    return time.monotonic() - began
 
 
 def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> Ran:

@@ -19,7 +19,7 @@ import pytest
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.owner import SESSION_LABEL
 from codeagent.sandbox.toolbox import Toolbox
-from tests.docker.codeagent_cli import wait_until
+from tests.clocks import wait_until
 from tests.model_server import ModelServer, call, hang, reply, text
 from tests.terminals import listening
 

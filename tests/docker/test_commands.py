@@ -12,6 +12,8 @@ import pytest
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.sandbox.output import saved_name
 from codeagent.sandbox.seam import Command, Ending
+from tests.clocks import at_once, once
+from tests.docker.codeagent_cli import runs
 from tests.docker.conftest import Opened, text
 
 # Output
@@ -64,14 +66,14 @@ def test_bytes_that_are_no_text_survive_as_replacements(opened: Opened) -> None:
     assert opened.output("printf 'a\\000b\\377c'") == "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}c"
 
 
-def test_a_gigabyte_of_output_costs_no_memory(opened: Opened) -> None:
+def test_much_output_costs_no_memory(opened: Opened) -> None:
     opened.run("true")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = opened.run("head -c 1000000000 /dev/zero | tr '\\0' x", timeout=120)
+    result = opened.run("head -c 300000000 /dev/zero | tr '\\0' x", timeout=120)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert (result.ending, result.total_bytes) == (Ending.EXITED, 1_000_000_000)
+    assert (result.ending, result.total_bytes) == (Ending.EXITED, 300_000_000)
     shown = sum(len(piece) for _, piece in result.segments)
-    assert shown <= 32 * 1024 and shown + result.omitted_bytes == 1_000_000_000
+    assert shown <= 32 * 1024 and shown + result.omitted_bytes == 300_000_000
     assert grown < 30 * 1024
     assert (opened.outputs / saved_name(last_call(opened))).stat().st_size < 17 << 20
 
@@ -81,13 +83,13 @@ def test_others_are_answered_while_one_prints_without_end(opened: Opened) -> Non
     with ThreadPoolExecutor(1) as pool:
         printing = pool.submit(opened.run, "yes", cancel=stop)
         time.sleep(0.3)
-        began = time.monotonic()
-        for _ in range(20):
-            opened.sandbox.read_file("hello.txt", None, None)
-        took = time.monotonic() - began
-        stop.set()
+        try:
+            with at_once():
+                for _ in range(20):
+                    opened.sandbox.read_file("hello.txt", None, None)
+        finally:
+            stop.set()
         assert printing.result().ending is Ending.CANCELLED
-    assert took < 2
 
 
 # What is run
@@ -159,7 +161,7 @@ def test_endings_are_told_apart(opened: Opened) -> None:
     assert (opened.run("exit 3").ending, opened.run("exit 3").exit_code) == (Ending.EXITED, 3)
     killed = opened.run("kill -9 $$")
     assert (killed.ending, killed.exit_code, killed.notes) == (Ending.SIGNALLED, 137, ())
-    late = opened.run("echo early; sleep 60", timeout=1)
+    late = opened.run("echo early; sleep 60", timeout=2)
     assert (late.ending, late.exit_code, text(late)) == (Ending.TIMEOUT, None, "early\n")
     memory = opened.run("python3 -c \"x = b'x' * 10**9\"")
     assert (memory.ending, memory.exit_code) == (Ending.MEMORY, 137)
@@ -183,9 +185,8 @@ def test_a_part_that_ran_out_of_memory_is_noted_though_the_command_goes_on(opene
     ],
 )
 def test_a_timeout_ends_everything(opened: Opened, script: str) -> None:
-    began = time.monotonic()
-    assert opened.run(script, timeout=1).ending is Ending.TIMEOUT
-    assert time.monotonic() - began < 2.5
+    with at_once():
+        assert opened.run(script, timeout=1).ending is Ending.TIMEOUT
     assert alive(opened) == ""
 
 
@@ -196,13 +197,12 @@ def alive(opened: Opened) -> str:
     )
 
 
-def test_cancelling_ends_a_command_within_a_second(opened: Opened) -> None:
+def test_cancelling_ends_a_command_at_once(opened: Opened) -> None:
     cancel = threading.Event()
-    threading.Timer(0.5, cancel.set).start()
-    began = time.monotonic()
-    result = opened.run("echo early; sleep 60 & sleep 60", cancel=cancel)
+    (container,) = opened.containers()[:1]
+    with at_once(), once(lambda: runs(opened.engine, container, "sleep 60"), cancel.set):
+        result = opened.run("echo early; sleep 60 & sleep 60", cancel=cancel)
     assert (result.ending, result.exit_code, text(result)) == (Ending.CANCELLED, None, "early\n")
-    assert time.monotonic() - began < 1.5
     assert alive(opened) == ""
 
 
@@ -217,10 +217,9 @@ def test_cancelling_ends_a_command_within_a_second(opened: Opened) -> None:
     ],
 )
 def test_what_is_left_in_the_background_neither_holds_the_call_nor_outlives_it(opened: Opened, script: str) -> None:
-    began = time.monotonic()
-    result = opened.run(script)
+    with at_once():
+        result = opened.run(script)
     assert (text(result), result.exit_code) == ("done\n", 0)
-    assert time.monotonic() - began < 1.5
     assert any("left in the background ended with the command" in note for note in result.notes)
     assert alive(opened) == ""
 
@@ -239,11 +238,11 @@ def test_ending_one_command_leaves_the_others_alone(opened: Opened) -> None:
 
 
 def test_commands_that_only_read_run_at_the_same_time(opened: Opened) -> None:
-    opened.run("true")
-    began = time.monotonic()
+    all_there = (
+        "mkdir -p /tmp/there; touch /tmp/there/$$; until [ $(ls /tmp/there | wc -l) = 8 ]; do sleep 0.05; done"
+    )
     with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda _: opened.run("sleep 1"), range(8)))
-    assert time.monotonic() - began < 4  # one after the other takes 8; a busy machine adds to it
+        results = list(pool.map(lambda _: opened.run(all_there), range(8)))
     assert {result.exit_code for result in results} == {0}
 
 

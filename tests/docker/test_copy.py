@@ -18,6 +18,7 @@ from codeagent.sandbox.sandbox import DockerSandbox
 from codeagent.sandbox.seam import Diff, FileChange
 from codeagent.sandbox.toolbox import Toolbox
 from codeagent.settings import SandboxSettings
+from tests.clocks import wait_until
 from tests.docker.conftest import USER, Open
 from tests.guest.trees import git, write
 
@@ -203,7 +204,7 @@ def test_a_lost_writer_is_replaced_and_the_diff_is_the_same(open_one: Open, repo
     writer = opened.sandbox._writing_slot().container
     assert writer is not None
     engine.client.api.kill(writer.name)
-    time.sleep(0.5)
+    wait_until(writer.channel.loss)
     opened.run("true", writable=True)
     assert opened.sandbox.diff() == before
 

@@ -12,7 +12,8 @@ import pytest
 
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.toolbox import Toolbox
-from tests.docker.codeagent_cli import Program, Ran, containers, interrupt, runs, wait_until
+from tests.clocks import wait_until
+from tests.docker.codeagent_cli import Program, Ran, containers, interrupt, runs
 from tests.fixtures_expected import CASES, ORDER_PRICING, Case
 from tests.model_script import Scripted
 from tests.model_server import ModelServer, call, reply, text

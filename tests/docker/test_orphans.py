@@ -20,12 +20,11 @@ import pytest
 from codeagent.sandbox.container import reap_orphans
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.owner import OWNER_LABEL, SESSION_LABEL
-from tests.docker.codeagent_cli import Program, wait_until
+from tests.clocks import GONE_SECONDS, wait_until
+from tests.docker.codeagent_cli import Program
 from tests.docker.held_engine import HeldEngine, Moment
 from tests.model_script import hang
 from tests.model_server import ModelServer
-
-GONE_SECONDS = 8  # five, and what starting a process takes on a loaded machine
 
 # Reads, and then makes the private copy.
 DYING = """

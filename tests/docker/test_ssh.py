@@ -15,6 +15,7 @@ import pytest
 
 from codeagent.errors import SandboxError
 from codeagent.sandbox.engine import Engine, connect
+from tests.clocks import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     )
     client = folder / "ssh_config"
     client.write_text(f"IdentityFile {folder / 'user'}\nUserKnownHostsFile /dev/null\nStrictHostKeyChecking no\n")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE
     while True:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             break
@@ -110,7 +111,7 @@ def test_the_connection_ends_with_the_program_even_when_it_is_killed(
         assert program.stdout
         client = int(program.stdout.readline())
         program.kill()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE
     while Path(f"/proc/{client}").exists() and " Z " not in Path(f"/proc/{client}/stat").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -193,8 +192,25 @@ def test_a_second_one_in_the_same_repository_waits_for_no_answer(repo: Path, ses
     assert (child.wait(), tree(repo)) == (0, NEW)
 
 
-MANY: Tree = {f"f/{number}": (0o100644, b"old\n") for number in range(600)}
+MANY: Tree = {f"f/{number}": (0o100644, b"old\n") for number in range(60)}
 MANY_NEW: Tree = dict.fromkeys(MANY, (0o100644, b"new\n"))
+
+
+# The interpreter tells of each operation on the file system before it happens.
+SIGNALLED = """
+import os, sys
+number, times = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+seen = 0
+def hook(event, _arguments):
+    global seen
+    seen += event == "os.rename"
+    if event == "os.rename" and seen == 30:
+        for _ in range(times):
+            os.kill(os.getpid(), number)
+sys.addaudithook(hook)
+from codeagent.cli.main import main
+main()
+"""
 
 
 def in_the_middle(repo: Path, tmp_path: Path, number: signal.Signals, times: int = 1) -> tuple[int, str]:
@@ -205,23 +221,9 @@ def in_the_middle(repo: Path, tmp_path: Path, number: signal.Signals, times: int
         made.journal.turn = 1
         made.emit(TurnStarted("change them"))
         made.save_diff(patch_between(MANY, MANY_NEW))
-    said = tmp_path / "said"
-    with said.open("wb") as stderr:
-        child = subprocess.Popen(
-            command("--yes", made.id), cwd=repo, env=environment(repo), stdin=subprocess.DEVNULL, stderr=stderr
-        )
-        while child.poll() is None and not _begun(repo):
-            time.sleep(0.001)
-        for _ in range(times):
-            child.send_signal(number)
-        return child.wait(60), said.read_text()
-
-
-def _begun(repo: Path) -> bool:
-    try:
-        return (repo / "f/0").read_bytes() == b"new\n"
-    except FileNotFoundError:
-        return True
+    argv = [sys.executable, "-c", SIGNALLED, str(number.value), str(times), "apply", "--yes", made.id]
+    done = subprocess.run(argv, cwd=repo, env=environment(repo), capture_output=True, text=True, input="")
+    return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

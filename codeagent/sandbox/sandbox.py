@@ -6,27 +6,27 @@ mask has come off, the private copy takes the mount's place, or a container was 
 
 from __future__ import annotations
 
-import secrets
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from codeagent.errors import ErrorKind, SandboxError, ToolError
 from codeagent.sandbox.container import Container, reap_orphans
 from codeagent.sandbox.ended import command_result
+from codeagent.sandbox.errands import Errands, await_result
 from codeagent.sandbox.hardening import WORKSPACE, Mount
-from codeagent.sandbox.made import remove_volumes
 from codeagent.sandbox.marker import host_marker
 from codeagent.sandbox.output import OutputKeeper, saved_name
 from codeagent.sandbox.pending import ChannelLost, Outdated
+from codeagent.sandbox.private_copy import make_copy
 from codeagent.sandbox.reading import Reading
 from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Flag, Listing, Steps
-from codeagent.sandbox.session_containers import Guarded, Lease, Parts, Slot, Starter, hanging_up
+from codeagent.sandbox.session_containers import Guarded, Lease, Parts, Slot, Starter, take_down
 from codeagent.sandbox.view import View, Volumes
-from codeagent.sandbox.volume import create_volumes
 from codeagent.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 15.0
 """The guest ends commands itself; a host that has waited this much longer takes the guest for broken."""
+LEAVE_SECONDS = 0.3
+"""How long the end waits for what it could not break off. The engine's reaper sees to what takes longer."""
+CLOSE_SECONDS = 10.0
+"""The same for the removal of what was there: an engine that hangs holds nobody."""
 MASK_ROUNDS = 4
 """How often a container is started anew because more to mask was found, before that is taken for an attack."""
 
@@ -56,6 +60,7 @@ class DockerSandbox:
         self._lock = threading.RLock()
         self._lease = Lease()
         self._starter = Starter(parts)
+        self._errands = Errands()
         self._notes: list[str] = []
         self._volumes: Volumes | None = None
         self._closed = False
@@ -111,10 +116,12 @@ class DockerSandbox:
             args["quota"] = settings.copy_limit
         script = command.script.encode("utf-8", "surrogateescape")
         limit = command.timeout_seconds + GRACE_SECONDS
-        slot = self._writing_slot(cancel) if command.writable else self._reading_slot()
+        slot = self._writing_slot(cancel) if command.writable else self._reading_slot(cancel)
         keeper = OutputKeeper(self._parts.outputs / saved_name(command.call_id))
         try:
-            fields, _ = self._ask(slot, lambda calls: calls.call("run", args, script, keeper.take, cancel, limit))
+            fields, _ = self._ask(
+                slot, lambda calls: calls.call("run", args, script, keeper.take, cancel, limit), cancel
+            )
         finally:
             output = keeper.finish()
         return command_result(fields, output, settings, self._take_notes())
@@ -145,54 +152,56 @@ class DockerSandbox:
         self._stop.set()  # before the lock, which is held while a copy is made
         with self._lock:
             self._closed = True
-        self._opening.join()
+        self._opening.join(LEAVE_SECONDS)
         with self._lock:
             slots = [self._reader] if self._writer in (None, self._reader) else [self._reader, self._writer]
-            containers = [slot.container for slot in slots if slot.container is not None]
-            for slot in slots:
-                slot.put(None)
+            containers = [container for slot in slots if (container := slot.put(None)) is not None]
             volumes, self._volumes = self._volumes, None
-        closing = [threading.Thread(target=container.close) for container in containers]
-        for thread in closing:
-            thread.start()
-        for thread in closing:
-            thread.join()
-        if volumes is not None:
-            remove_volumes(self._parts.engine, volumes.names)
+        ending = threading.Thread(target=take_down, args=(self._parts.engine, containers, volumes), daemon=True)
+        ending.start()
+        ending.join(CLOSE_SECONDS)
+        self._errands.settle(LEAVE_SECONDS)
 
     # Which container answers
 
     def _read(self, ask: Callable[[Guarded], Answer], cancel: Flag | None = None) -> Answer:
         """Asks the reader; reading twice does no harm, so a lost container is only noticed by the note."""
         try:
-            return self._ask(self._reading_slot(), ask, cancel)
+            return self._ask(self._reading_slot(cancel), ask, cancel, cancel)
         except _Replaced as replaced:
             with self._lock:
                 self._notes.append(replaced.note)
-        return self._ask(self._reading_slot(), ask, cancel)
+        return self._ask(self._reading_slot(cancel), ask, cancel, cancel)
 
     def _write(self, ask: Callable[[Guarded], Answer]) -> Answer:
         return self._ask(self._writing_slot(), ask)
 
-    def _ask(self, slot: Slot, ask: Callable[[Guarded], Answer], leave: Flag | None = None) -> Answer:
-        """One call, in a container whose masks are in place. One lost meanwhile is replaced, and the call fails."""
+    def _ask(
+        self, slot: Slot, ask: Callable[[Guarded], Answer], cancel: Flag | None = None, leave: Flag | None = None
+    ) -> Answer:
+        """One call, in a container whose masks are in place. One lost meanwhile is replaced, and the call fails.
+
+        `cancel` ends the waiting for a container, `leave` that for the answer (a command is ended by the guest).
+        """
         for _ in range(MASK_ROUNDS):
-            calls = self._current(slot, leave)
+            calls = self._current(slot, cancel, leave)
             with self._lease.holding(calls.container):
                 try:
                     return ask(calls)
                 except Outdated:
                     self._forget_state(slot, calls)
                 except ChannelLost as lost:
-                    raise _Replaced(self._replace(slot, calls.container, lost.reason)) from None
+                    raise _Replaced(self._replace(slot, calls.container, lost.reason, cancel)) from None
         raise _unsteady()
 
-    def _current(self, slot: Slot, leave: Flag | None) -> Guarded:
+    def _current(self, slot: Slot, cancel: Flag | None, leave: Flag | None) -> Guarded:
         with self._lock:
+            if slot.container is None and not self._closed:
+                slot.put(self._start(slot, cancel))
             if lost := slot.running.channel.loss():
-                self._notes.append(self._replace(slot, slot.running, lost))
+                self._notes.append(self._replace(slot, slot.running, lost, cancel))
             if slot.state is None and slot is self._reader and not self.has_copy:
-                self._renew_masks(slot)
+                self._renew_masks(slot, cancel)
             return Guarded(slot.running, slot.state, leave)
 
     def _forget_state(self, slot: Slot, seen: Guarded) -> None:
@@ -200,26 +209,26 @@ class DockerSandbox:
             if (slot.container, slot.state) == (seen.container, seen.state):
                 slot.state = None
 
-    def _renew_masks(self, slot: Slot) -> None:
+    def _renew_masks(self, slot: Slot, cancel: Flag | None = None) -> None:
         """Calls wait here until every mask that is needed is in place."""
         for _ in range(MASK_ROUNDS):
             container = slot.running
             try:
                 slot.state = self._parts.layout.steady_state(container.channel)
             except ChannelLost as lost:
-                self._notes.append(self._replace(slot, container, lost.reason))
+                self._notes.append(self._replace(slot, container, lost.reason, cancel))
                 continue
             if slot.state is not None:
                 return
-            self._exchange(slot)
+            self._exchange(slot, cancel)
         raise _unsteady()
 
-    def _exchange(self, slot: Slot) -> None:
-        old = slot.put(self._start(slot))
+    def _exchange(self, slot: Slot, cancel: Flag | None) -> None:
+        old = slot.put(self._start(slot, cancel))
         if old is not None:
             self._lease.retire(old)
 
-    def _replace(self, slot: Slot, lost: Container, reason: str) -> str:
+    def _replace(self, slot: Slot, lost: Container, reason: str, cancel: Flag | None) -> str:
         """A new container in place of a lost one, once; what the model is to be told."""
         with self._lock:
             note = f"the sandbox was lost ({reason}) and a new one has taken its place: what was in /tmp is gone" + (
@@ -229,9 +238,9 @@ class DockerSandbox:
                 return note  # another call has noticed it first
             if self._closed or slot.losses:
                 raise SandboxError(f"The sandbox was lost: {reason}.", "`codeagent doctor` looks at the engine.")
-            slot.losses += 1
             self._parts.layout.refresh()
-            self._exchange(slot)
+            self._exchange(slot, cancel)
+            slot.losses += 1
             return note
 
     def _take_notes(self) -> tuple[str, ...]:
@@ -257,7 +266,7 @@ class DockerSandbox:
             self._ready.set_exception(error)
         else:
             self._ready.set_result(None)
-        if self._copy_at_once is None:
+        if self._copy_at_once is None and not self._stop.is_set():
             reap_orphans(self._parts.engine, self._starter.owner)
 
     def _mount(self) -> bool:
@@ -296,74 +305,49 @@ class DockerSandbox:
                 return True
         return False
 
-    def _start(self, slot: Slot) -> Container:
-        return self._starter.start(slot.role, slot.view())
+    def _start(self, slot: Slot, cancel: Flag | None = None) -> Container:
+        return self._errands.run(
+            partial(self._starter.start, slot.role, slot.view()), Container.close, *self._flags(cancel)
+        )
 
-    def _reading_slot(self) -> Slot:
+    def _flags(self, cancel: Flag | None) -> list[Flag]:
+        """What ends the waiting for the engine."""
+        return [self._stop] if cancel is None else [self._stop, cancel]
+
+    def _reading_slot(self, cancel: Flag | None) -> Slot:
         """Which slot reads is known only when the sandbox has opened: a copy's writer reads, too."""
-        self._ready.result()
+        await_result(self._ready, *self._flags(cancel))
         return self._reader
 
     def _writing_slot(self, cancel: Flag | None = None) -> Slot:
-        self._ready.result()
+        await_result(self._ready, *self._flags(cancel))
         with self._lock:
             return self._writer or self._make_copy(cancel or threading.Event(), from_host=False)
 
     def _make_copy(self, cancel: Flag, *, from_host: bool) -> Slot:
         """Makes the private copy and puts it in the mount's place, for good. Nothing is left of a copy that fails."""
-        parts = self._parts
-        suffix = f"{parts.session_id}-{secrets.token_hex(4)}"
-        volumes = Volumes(
-            f"codeagent-copy-{suffix}",
-            f"codeagent-baseline-{suffix}",
-            f"codeagent-git-{suffix}" if from_host and parts.layout.git_is_beside else "",
-        )
-        self._starter.ids = uid, gid = self._starter.ids or _owner_of(parts.repo)
-        create_volumes(parts.engine, parts.image.id, volumes.names, self._starter.labels("copy"), uid, gid)
-        writer = Slot("writer", lambda: parts.layout.copied(volumes, True))
-        try:
-            self._fill(volumes, cancel, from_host=from_host)
-            writer.put(self._start(writer))
-            if self._copy_at_once is None:
-                self._point_reader(lambda: parts.layout.copied(volumes, False))
-            else:
-                self._reader = writer
-        except BaseException:
-            if writer.container is not None:
-                writer.container.close()
-            remove_volumes(parts.engine, volumes.names)
-            if self._mounts and self._reader.container is None and not self._stop.is_set():
-                parts.layout.refresh()
-                self._point_reader(parts.layout.mounted)
-            raise
-        self._writer, self._volumes = writer, volumes
-        return writer
+        parts, flags = self._parts, self._flags(cancel)
+        making = partial(make_copy, parts, self._starter, self._steps, flags, from_host=from_host)
+        copy = self._errands.run(making, lambda copy: copy.take_down(parts.engine), *flags)
+        if copy.note:
+            self._notes.append(copy.note)
+        self._writer, self._volumes = copy.writer, copy.volumes
+        if self._copy_at_once is None:
+            self._point_reader(lambda: parts.layout.copied(copy.volumes, False), cancel)
+        else:
+            self._reader = copy.writer
+        return copy.writer
 
-    def _fill(self, volumes: Volumes, cancel: Flag, *, from_host: bool) -> None:
-        """Makes the copy in a container of its own, in which no command runs."""
-        layout = self._parts.layout
-        container = self._starter.start("copier", layout.copying(volumes, not from_host))
-        try:
-            with hanging_up(container, cancel, self._stop):
-                if note := (layout.upload if from_host else layout.fill)(container.channel, self._steps):
-                    self._notes.append(note)
-        except ChannelLost as lost:
-            if cancel.is_set() or self._stop.is_set():
-                raise ToolError(
-                    ErrorKind.CANCELLED, "copying the repository was cancelled; nothing was run"
-                ) from None
-            message = f"The sandbox was lost while the repository was copied: {lost.reason}."
-            raise SandboxError(message, "`codeagent doctor` looks at the engine.") from lost
-        finally:
-            container.close()
+    def _point_reader(self, view: Callable[[], View], cancel: Flag) -> None:
+        """Gives the reader another view. The old container goes first: a session has at most two.
 
-    def _point_reader(self, view: Callable[[], View]) -> None:
-        """Gives the reader another view. The old container goes first: a session has at most two."""
+        Whoever leaves meanwhile leaves the place empty, for the next call to fill.
+        """
         slot = self._reader
         if (old := slot.put(None)) is not None:
             self._lease.retire(old)
         slot.view = view
-        slot.put(self._start(slot))
+        slot.put(self._start(slot, cancel))
 
 
 def _unsteady() -> SandboxError:
@@ -381,11 +365,6 @@ class _Replaced(ToolError):
             ErrorKind.SANDBOX_FAILED, f"{note}; this call did not end, and may have taken effect in part"
         )
         self.note = note
-
-
-def _owner_of(repo: Path) -> tuple[int, int]:
-    found = repo.stat()
-    return found.st_uid, found.st_gid
 
 
 def open_sandbox(

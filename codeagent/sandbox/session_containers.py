@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.errors import SandboxError
 from codeagent.sandbox.container import Container, image_volumes, start_container
+from codeagent.sandbox.errands import WATCH_SECONDS
 from codeagent.sandbox.hardening import WORKSPACE, Mount, Plan
+from codeagent.sandbox.made import remove_volumes
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner
 from codeagent.sandbox.pending import ChannelLost
 from codeagent.sandbox.seam import Flag
-from codeagent.sandbox.view import Layout, View
+from codeagent.sandbox.view import Layout, View, Volumes
 from codeagent.settings import SandboxSettings
 
 if TYPE_CHECKING:
     from codeagent.sandbox.engine import Engine
     from codeagent.sandbox.image import Image
     from codeagent.sandbox.toolbox import Toolbox
-
-WATCH_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,10 @@ class Slot:
         if self.container is None:
             raise SandboxError("The sandbox is closed.")
         return self.container
+
+    @property
+    def containers(self) -> list[Container]:
+        return [] if self.container is None else [self.container]
 
     def put(self, container: Container | None) -> Container | None:
         """Puts another container here; returns the one before."""
@@ -198,3 +202,14 @@ def hanging_up(container: Container, *flags: Flag) -> Iterator[None]:
     finally:
         over.set()
         watching.join()
+
+
+def take_down(engine: Engine, containers: Sequence[Container], volumes: Volumes | None) -> None:
+    """Ends the containers, all at the same time, and then removes the volumes. Never raises."""
+    closing = [threading.Thread(target=container.close, daemon=True) for container in containers]
+    for thread in closing:
+        thread.start()
+    for thread in closing:
+        thread.join()
+    if volumes is not None:
+        remove_volumes(engine, volumes.names)

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -15,19 +16,26 @@ Moment = Literal["asked", "answered"]
 
 
 class HeldEngine:
-    """`url` is the engine's. `meanwhile` is called once: when a request whose first line contains `request` has come,
-    before it is passed on, or when its answer has, before that is passed back. `answered` is set when the engine is
-    done with that request, whether or not anybody still waits for the answer.
+    """`url` is the engine's. `meanwhile` is called once: when a request whose first line contains `request` has come
+    (after `skip` others), before it is passed on, or when its answer has, before that is passed back. `answered` is
+    set when the engine is done with that request, whether or not anybody still waits for the answer.
     """
 
     def __init__(
-        self, engine: Engine, folder: Path, request: str, moment: Moment, meanwhile: Callable[[], None]
+        self,
+        engine: Engine,
+        folder: Path,
+        request: str,
+        moment: Moment,
+        meanwhile: Callable[[], None],
+        skip: int = 0,
     ) -> None:
         self._engine = engine.host.removeprefix("unix://")
         self._request = request.encode()
         self._moment = moment
         self._meanwhile = meanwhile
-        self._once = threading.Lock()
+        self._requests = count()
+        self._which = skip
         self.answered = threading.Event()
         self._listener = socket.socket(socket.AF_UNIX)
         path = folder / "held.sock"
@@ -54,25 +62,21 @@ class HeldEngine:
 
     def _pass_on(self, near: socket.socket, far: socket.socket, asked: threading.Event) -> None:
         for piece in _pieces(near, far):
-            if self._request in piece.partition(b"\r\n")[0]:
+            if self._request in piece.partition(b"\r\n")[0] and next(self._requests) == self._which:
                 asked.set()
                 if self._moment == "asked":
-                    self._reach()
+                    self._meanwhile()
             with contextlib.suppress(OSError):  # nobody reads on: the engine hears of that by the end of the stream
                 far.sendall(piece)
 
     def _pass_back(self, near: socket.socket, far: socket.socket, asked: threading.Event) -> None:
         for piece in _pieces(far, near):
-            if asked.is_set():
+            if asked.is_set() and not self.answered.is_set():
                 if self._moment == "answered":
-                    self._reach()
+                    self._meanwhile()
                 self.answered.set()
             with contextlib.suppress(OSError):
                 near.sendall(piece)
-
-    def _reach(self) -> None:
-        if self._once.acquire(blocking=False):
-            self._meanwhile()
 
 
 def _pieces(source: socket.socket, sink: socket.socket) -> Iterator[bytes]:

@@ -155,7 +155,7 @@ def test_making_the_copy_can_be_cancelled(open_one: Open, small_repo: Path, tmp_
         opened.run("true", writable=True, cancel=cancel)
     assert cancelled.value.kind is ErrorKind.CANCELLED
     assert opened.sandbox.fetch("hello.txt") == b"hello\n"
-    assert opened.volumes() == []
+    wait_until(lambda: opened.volumes() == [])
 
 
 # Losses
@@ -253,7 +253,7 @@ def test_a_closed_sandbox_says_so(open_one: Open) -> None:
 def test_closing_right_after_opening_leaves_nothing(open_one: Open) -> None:
     opened = open_one()
     opened.sandbox.close()
-    assert (opened.containers(), opened.volumes()) == ([], [])
+    wait_until(lambda: (opened.containers(), opened.volumes()) == ([], []))
 
 
 def test_a_container_that_cannot_start_is_an_error_of_the_first_call(open_one: Open, tmp_path: Path) -> None:

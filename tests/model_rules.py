@@ -120,7 +120,7 @@ def _input(body: Json, memory: Memory) -> None:
         message = f"Previous response with id '{body['previous_response_id']}' not found."
         raise Wrong(message, "previous_response_not_found", "previous_response_id") from None
     _response_pairs(items)
-    _reasoning_pairs(items, memory)
+    _reasoning_pairs(items, len(items) - (1 if isinstance(given, str) else len(given)), memory)
 
 
 def _input_item(item: Json, where: str, body: Json, memory: Memory) -> None:
@@ -196,11 +196,12 @@ def _response_pairs(items: list[Json]) -> None:
     require(not open_calls, f"No tool output found for function call {open_calls[:1]}.", None, "input")
 
 
-def _reasoning_pairs(items: list[Json], memory: Memory) -> None:
+def _reasoning_pairs(items: list[Json], stored: int, memory: Memory) -> None:
+    """Of the first `stored` items, which the server itself has kept, nothing is asked."""
     present = {item["id"] for item in items if item.get("type") == "reasoning"}
     for index, item in enumerate(items):
         follower = items[index + 1] if index + 1 < len(items) else {}
-        if item.get("type") == "reasoning":
+        if item.get("type") == "reasoning" and index >= stored:
             kept = follower.get("type") in ("reasoning", "function_call") or follower.get("role") == "assistant"
             lost = f"Item '{item['id']}' of type 'reasoning' was provided without its required following item."
             require(kept, lost)

@@ -6,7 +6,7 @@ dropped and why is in docs/providers.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,7 @@ class Responses:
         self._sent = request.items
         fields = self._fields(request)
         parts = self._written(request.items)
-        if self._stored is not None and self._stored.begins(request.items):
+        if self._stored is not None and self._stored.begins(request.items, self._input.call_id):
             fields["previous_response_id"] = self._stored.response_id
             parts = self._input.encode(request.items, self._stored.length)
         return b'%s,"input":[%s]}' % (encoded(fields)[:-1], b",".join(parts))
@@ -152,21 +152,24 @@ class _Stored:
     def length(self) -> int:
         return len(self.sent) + len(self.answered)
 
-    def begins(self, items: Sequence[Item]) -> bool:
-        """Whether the conversation still begins with exactly this, and goes on after it."""
+    def begins(self, items: Sequence[Item], sent_as: Callable[[str], str]) -> bool:
+        """Whether the conversation still begins with exactly this, and goes on after it.
+
+        `sent_as` gives the id that the output of a call will have: the server must know the call by it.
+        """
         if len(items) <= self.length or any(a is not b for a, b in zip(self.sent, items, strict=False)):
             return False
         following = items[len(self.sent) : self.length]
         return all(
-            source_of(kept) == source_of(item) and _id_kept(item)
+            source_of(kept) == source_of(item) and _id_kept(item, sent_as)
             for kept, item in zip(self.answered, following, strict=True)
         )
 
 
-def _id_kept(item: Item) -> bool:
+def _id_kept(item: Item, sent_as: Callable[[str], str]) -> bool:
     """Whether the server knows a call by the id that its output will have."""
     source = source_of(item)
-    return not isinstance(item, ToolCall) or source is None or item.call_id == source.payload.get("call_id")
+    return not isinstance(item, ToolCall) or source is None or sent_as(item.call_id) == source.payload.get("call_id")
 
 
 def _output(response: Json, done: list[tuple[Any, Json]], text: str) -> list[Json]:

@@ -80,7 +80,7 @@ class Input:
         self._provider = provider
         self._model = model
         self._stored = stored
-        self._ids = any_ids()
+        self.call_id = any_ids()
         self._unreadable: set[str] = set()  # responses whose opaque items the server can no longer open
         self._custom: set[str] = set()  # call ids that are answered in the form of a custom tool
 
@@ -109,7 +109,7 @@ class Input:
                 return {"type": "message", "role": "user", "content": text}
             case ToolOutput(call_id, text):
                 kind = "custom_tool_call_output" if call_id in self._custom else "function_call_output"
-                return {"type": kind, "call_id": self._ids(call_id), "output": text}
+                return {"type": kind, "call_id": self.call_id(call_id), "output": text}
             case ToolCall():
                 return self._call(item, self._keeps_id(items, index))
             case AssistantMessage():
@@ -123,7 +123,7 @@ class Input:
         return source is not None and source.api == API and source.provider == self._provider
 
     def _call(self, call: ToolCall, keeps_id: bool) -> Json:
-        call_id, arguments = self._ids(call.call_id), usable_arguments(call.arguments)
+        call_id, arguments = self.call_id(call.call_id), usable_arguments(call.arguments)
         payload = call.source.payload if call.source is not None and self._own(call.source) else {}
         if payload.get("type") == "custom_tool_call":
             self._custom.add(call.call_id)

@@ -52,9 +52,10 @@ entries = st.one_of(
     goes_on=st.booleans(),
     window=st.sampled_from([None, None, 700]),
     compacts=st.sampled_from([True, False, status(500), raw_sse(abort=True)]),
+    state=st.sampled_from(["client", "server"]),
 )
 def test_any_sequence_of_responses_failures_and_interruptions_can_be_gone_on_with(
-    api: Api, script: list[Any], goes_on: bool, window: int | None, compacts: Any
+    api: Api, script: list[Any], goes_on: bool, window: int | None, compacts: Any, state: Literal["client", "server"]
 ) -> None:
     """Also where rounds have to go after each of them, and the API makes something of them or fails to."""
     looks = [reply(thought("hm"), call("look", {"n": n})) for n in range(4 if window else 0)]
@@ -76,6 +77,7 @@ def test_any_sequence_of_responses_failures_and_interruptions_can_be_gone_on_wit
             api_key="key",
             retry_seconds=0.01,
             context_window=window,
+            state=state,
         )
         with open_provider(made) as provider:
             start(Path(folder), provider, bounds=Bounds(rounds=4 + len(looks)))

@@ -284,6 +284,16 @@ def test_with_state_on_the_server_only_what_is_new_is_sent() -> None:
     assert all(r.tool_names == ["read_file", "run_command"] for r in server.requests)
 
 
+def test_a_call_that_the_server_knows_by_another_id_is_sent_again_with_its_output() -> None:
+    long = "x" * 90
+    look = reply(call("read_file", {"path": "a", "start_line": None}, long))
+    with ModelServer([look, reply("One."), reply("Two.")]) as server:
+        talk = Talk(server, API, state="server")
+        assert talk.turn("first") == "One."
+        talk.ask("second")
+    assert [bool(r.body.get("previous_response_id")) for r in server.requests] == [False, False, True]
+
+
 def test_a_server_that_forgot_is_sent_everything() -> None:
     with ModelServer([LOOK, reply("One."), reply("Two."), reply("Three.")], rejections="allow") as server:
         talk = Talk(server, API, state="server")

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeagent.agent.context import Context
 from codeagent.conversation import AssistantMessage, Item, Source, ToolCall, ToolOutput, UserMessage, unanswered
 from codeagent.errors import ErrorKind
 from codeagent.events import Compacted
@@ -182,6 +183,32 @@ def test_the_last_compaction_and_all_cleared_calls_are_kept() -> None:
     assert history.compactions == (Compacted(["a"], 0), Compacted(["b"], 4, "so far"))
 
 
+COMPACTED: dict[str, Any] = {
+    "type": "compacted",
+    "cleared_calls": ["c1"],
+    "cut_calls": {"c1": 9},
+    "summarised_rounds": 1,
+    "summary": "so far",
+    "message_bytes": 100,
+    "compaction": {
+        "api": "responses",
+        "provider": "openai",
+        "model": "m",
+        "items": [{"type": "message", "text": "t"}],
+    },
+    "tokens_per_byte": 0.3,
+}
+
+
+def test_what_an_api_made_of_rounds_is_there_until_the_next_summary() -> None:
+    made = rebuild([STARTED, COMPACTED, {**COMPACTED, "summary": None, "compaction": None}], retype)
+    assert [item.text for item in made.compaction if isinstance(item, AssistantMessage)] == ["t"]
+    own = rebuild([STARTED, COMPACTED, {**COMPACTED, "compaction": None}], retype)
+    assert own.compaction == ()
+    expected = Compacted(["c1"], 1, "so far", 100, {"c1": 9}, tokens_per_byte=0.3)
+    assert own.compactions == (expected, expected)
+
+
 ids = st.sampled_from(["c1", "c2", "c3", "", "call_0", "call_0_2"])
 raw_items = st.lists(st.one_of(ids.map(call), st.just({"type": "message", "text": "t"})), min_size=0, max_size=4)
 anything = st.one_of(st.none(), st.integers(), st.text(max_size=3), st.lists(st.integers(), max_size=2))
@@ -199,7 +226,7 @@ records = st.lists(
         ),
         st.builds(lambda value: {"type": "model_response", "items": value}, st.one_of(st.none(), st.text())),
         st.builds(lambda value: {"type": "turn_started", "message": value, "turn": value}, anything),
-        st.builds(lambda value: {"type": "compacted", "cleared_calls": value, "summarised_rounds": value}, anything),
+        st.builds(lambda value, name: {**COMPACTED, name: value}, anything, st.sampled_from(sorted(COMPACTED))),
         st.builds(lambda value: {"type": "something_newer", "text": value}, anything),
     ),
     max_size=30,
@@ -230,6 +257,9 @@ def test_any_sequence_of_events_gives_a_paired_conversation(events: list[dict[st
     kept: Retype = retype
     history = rebuild(events, kept)
     assert_paired(history.items)
+    context = Context(2_000, "", ())
+    context.restore(history.items, history.compactions, history.compaction)
+    assert unanswered(context.fit(history.items)[0]) == []
 
 
 @settings(max_examples=100)

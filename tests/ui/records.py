@@ -155,7 +155,8 @@ def hostile_session() -> list[Record]:
     log.add("note", origin="repository", text=HOSTILE)
     log.add("note", origin="program", text=HOSTILE)
     log.add("workspace_changed", paths=[HOSTILE])
-    log.add("compacted", cleared_calls=[HOSTILE], summarised_rounds=2)
+    made = {"api": HOSTILE, "items": [HOSTILE], "usage": {HOSTILE: 1}}
+    log.add("compacted", cleared_calls=[HOSTILE], summarised_rounds=2, summary=HOSTILE, compaction=made)
     log.add("grant", action="given", kind="exact", command=HOSTILE, workdir=HOSTILE)
     log.add(HOSTILE, anything=HOSTILE)
     run = {"exit_code": 1, "duration_ms": 10, "tests": None, "output_tail": HOSTILE, "runs": 1}

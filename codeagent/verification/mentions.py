@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from posixpath import basename, dirname, splitext
+from collections.abc import Callable, Iterator
+from posixpath import basename, dirname, join, normpath, splitext
 
 from codeagent.verification.names import is_configuration, is_test, named_as_check, subject
 from codeagent.verification.tree import Tree
@@ -32,14 +32,16 @@ def mentioned(command: str, read: Callable[[str], str | None], tree: Tree) -> se
     waiting = sorted(path for path in tree.files if is_configuration(path) and not _ELSEWHERE.search(path))[
         :_MOST_FILES
     ]
-    found = set(_in_text(command, "", checks, _spellings)) if checks else set()
+    spelt = {form: path for path in checks for form in _spellings(path)}
+    found = {spelt[word] for word in _words(command) if word in spelt}
     waiting += sorted(found)
     seen: set[str] = set()
     while checks and waiting and len(seen) < 2 * _MOST_FILES:
         path = waiting.pop()
         if path not in seen:
             seen.add(path)
-            more = set(_in_text(_text_of(path, read), dirname(path), checks, _as_it_is)) - found
+            words = _words(_text_of(path, read))
+            more = (checks & {name for word in words for name in (word, normpath(join(dirname(path), word)))}) - found
             found |= more
             waiting += sorted(more)
     return found
@@ -50,18 +52,8 @@ def _text_of(path: str, read: Callable[[str], str | None]) -> str:
     return json.dumps([object_of(text).get(key) for key in _COMMANDS]) if path.endswith(".json") else text
 
 
-def _in_text(
-    text: str, folder: str, checks: Iterable[str], spellings: Callable[[str], Iterable[str]]
-) -> Iterator[str]:
-    words = {word.removeprefix("./") for word in _WORD.findall(text)}
-    for path in checks:
-        inner = path.removeprefix(f"{folder}/") if folder else path
-        if any(form in words for name in (path, inner) for form in spellings(name)):
-            yield path
-
-
-def _as_it_is(path: str) -> Iterator[str]:
-    yield path
+def _words(text: str) -> set[str]:
+    return {word.removeprefix("./") for word in _WORD.findall(text)}
 
 
 def _spellings(path: str) -> Iterator[str]:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from posixpath import basename, dirname
+
+
+def _any_of(*patterns: str) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
+
 
 TEST_FOLDERS = frozenset(
     "test tests __tests__ spec specs testing testdata test-data test_data testlib e2e integration-tests "
@@ -20,7 +25,7 @@ _TEST_FOLDER = re.compile(
 )
 """Beside the names above, with letter case."""
 
-_TEST_NAMES = (
+_TEST_NAMES = _any_of(
     *("test_*", "*_test.*", "*_tests.*", "*.test.*", "*.spec.*", "*_spec.*", "*-test.*", "*-spec.*", "test-*"),
     *("test.*", "tests.*", "conftest.py", "*.snap", "*.bats", "*.t", "*.robot", "*.feature"),
     *("testutil*", "testhelper*", "testsupport*", "testdata.*", "testlib*", "testcase*", "testbase*", "tests_*"),
@@ -29,8 +34,8 @@ _JAVA_TEST = re.compile(r"Test(?:[A-Z_0-9]\w*)?|\w*(?:Tests?|TestCase|Spec|[a-z0
 _JAVA_ENDINGS = tuple(".java .kt .kts .groovy .scala .cs .fs .vb .php .swift .cpp .cc .cxx .mm".split())
 """Of languages whose tests are named as Java's are."""
 
-_CONFIGURATION = tuple(
-    (
+_CONFIGURATION = _any_of(
+    *(
         # Python
         "pytest.ini pytest.toml tox.ini tox.toml hatch.toml pdm.toml pixi.toml pants.toml setup.cfg setup.py "
         "noxfile.py behave.ini nose2.cfg unittest.cfg pyproject.toml pipfile* poetry.lock uv.lock "
@@ -101,7 +106,7 @@ def is_test(path: str) -> bool:
     stem, _, ending = name.rpartition(".")
     if f".{ending}" in _JAVA_ENDINGS and _JAVA_TEST.fullmatch(stem):
         return True
-    return any(fnmatchcase(name.lower(), pattern) for pattern in _TEST_NAMES)
+    return _TEST_NAMES.match(name.lower()) is not None
 
 
 def is_configuration(path: str) -> bool:
@@ -112,7 +117,7 @@ def is_configuration(path: str) -> bool:
     if any(part.startswith(".") for part in (*folders, name)):
         return True
     # Deeper down, a `tasks.py` is a module like any other.
-    return path.lower() == "tasks.py" or any(fnmatchcase(name, pattern) for pattern in _CONFIGURATION)
+    return path.lower() == "tasks.py" or _CONFIGURATION.match(name) is not None
 
 
 def is_product(path: str) -> bool:

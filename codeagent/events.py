@@ -185,8 +185,9 @@ class Verified:
 class TurnEnded:
     """`limits` is what the model did not get to see (`{kind, call_id, subject}`); `unsupported` are sentences of the
     answer that claim passing tests which no recorded run shows; `misquoted` are places (`path:line`) that it cites
-    with a text that was never in that file; `cited_sha256` holds for each citation the hash of the cited lines as they
-    were returned (each ended by LF), empty where they were not.
+    with a text that was never in that file; `cited_sha256` holds for each citation the hash of its lines as they
+    were returned (each ended by LF), empty where they were not. `shown` says of this turn's commands which lines of
+    which files their outputs showed, at which content: `{call_id: {path: {sha256, lines}}}`.
     """
 
     type: ClassVar[str] = "turn_ended"
@@ -202,6 +203,7 @@ class TurnEnded:
     unsupported: list[str] = field(default_factory=list)
     misquoted: list[str] = field(default_factory=list)
     cited_sha256: list[str] = field(default_factory=list)
+    shown: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,6 @@ from codeagent.agent.introduction import instructions
 from codeagent.agent.toolset import Toolset
 from codeagent.cli.choices import Choices
 from codeagent.cli.verifier import Fresh
-from codeagent.conversation import Item
 from codeagent.errors import CodeagentError, ToolError
 from codeagent.events import WorkspaceChanged
 from codeagent.inference import Provider
@@ -46,9 +45,7 @@ class Means:
     context: Context
 
 
-def open_means(
-    choices: Choices, session: Session, terminal: Terminal, conversation: Sequence[Item], closing: ExitStack
-) -> Means:
+def open_means(choices: Choices, session: Session, terminal: Terminal, closing: ExitStack) -> Means:
     """Engine and image are checked, and while the container starts in the background the provider's SDK is loaded,
     which takes longer. What is opened is closed by `closing`. Raises SandboxError.
     """
@@ -66,7 +63,7 @@ def open_means(
         digest,
         provider,
         gate,
-        _open_evidence(choices, sandbox, conversation, closing),
+        _open_evidence(choices, sandbox, closing),
         tools,
         context_for(provider, tools, session.diff_file),
     )
@@ -155,9 +152,7 @@ def _prompt(choices: Choices) -> Ask | None:
     return Prompt(no_color=choices.no_color)
 
 
-def _open_evidence(
-    choices: Choices, sandbox: DockerSandbox, conversation: Sequence[Item], closing: ExitStack
-) -> Evidence:
+def _open_evidence(choices: Choices, sandbox: DockerSandbox, closing: ExitStack) -> Evidence:
     from codeagent.evidence.evidence import Evidence
     from codeagent.sandbox.copying import Edit
     from codeagent.sandbox.protected import matcher, regexes
@@ -171,7 +166,6 @@ def _open_evidence(
 
     evidence = Evidence(sandbox, choices.repo, refused=lambda path: protected(path, False), sync=synchronised)
     closing.callback(evidence.close)
-    evidence.replay(conversation)
     return evidence
 
 

@@ -273,6 +273,7 @@ class Workbench:
                 unsupported=evidence.unsupported(text) if evidence and verified["status"] != "passed" else [],
                 misquoted=evidence.misquoted if evidence else [],
                 cited_sha256=[citation.sha256 for citation in citations],
+                shown=evidence.take_shown() if evidence else {},
             )
         )
         # An answer that did not reach whoever asked, because stdout is on a full disk, is not delivered.
@@ -281,8 +282,9 @@ class Workbench:
     def means(self) -> Means:
         """What turns need, opened once. Raises SandboxError."""
         if self._means is None:
-            self._means = open_means(self.choices, self.session, self.terminal, self.conversation, self._stack)
+            self._means = open_means(self.choices, self.session, self.terminal, self._stack)
             if self._history is not None:
+                self._means.evidence.replay(self.conversation, self._history.shown)
                 self._shorten_as(self._history, self._means)
         return self._means
 

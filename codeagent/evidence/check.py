@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.evidence.citations import Citation, Mention, State, looks_like_file, mentions
-from codeagent.evidence.ledger import Ledger, Line, joined
+from codeagent.evidence.ledger import UNKNOWN, Ledger, Line, joined
 from codeagent.evidence.lines import differing, lines_of, sha256, text_sha256
 
 MIN_QUOTE = 6
@@ -218,5 +218,5 @@ def _citation(path: str, start: int, end: int, state: State, shown: dict[int, Li
         for number in range(start, end + 1):
             if number in shown:
                 calls.update(dict.fromkeys(shown[number].call_ids))
-    text = text_sha256(shown[number].text for number in range(start, end + 1)) if _covers(shown, start, end) else ""
-    return Citation(path, start, end, state, tuple(calls), text)
+    texts = [shown[number].text for number in range(start, end + 1)] if _covers(shown, start, end) else [UNKNOWN]
+    return Citation(path, start, end, state, tuple(calls), "" if UNKNOWN in texts else text_sha256(texts))

@@ -17,7 +17,7 @@ from codeagent.evidence.claims import Limit, LimitKind
 from codeagent.evidence.freshness import Freshness, Sync, note
 from codeagent.evidence.host import HostTree
 from codeagent.evidence.ledger import Ledger, Text
-from codeagent.evidence.lines import lines_of, sha256
+from codeagent.evidence.lines import lines_of, ranges, sha256
 from codeagent.evidence.recognise import paths_in
 from codeagent.evidence.replay import arguments_of, replay
 from codeagent.evidence.runs import Run, exit_code
@@ -112,6 +112,8 @@ class Evidence:
         self._runs: list[Run] = []
         self._commands: dict[str, str] = {}
         self._folders: set[str] = set()
+        self._shown: dict[str, dict[str, dict[str, str]]] = {}
+        self._replayed = False
         self.misquoted: list[str] = []
         """Places of the answer that was checked last, quoted with a text that was never in their file."""
 
@@ -150,9 +152,16 @@ class Evidence:
                 source = command or self._commands.get(output_of[1], path) if output_of else command
                 self._look_at(self._ledger.add_text(call.call_id, source, fact.text), str(given.get("workdir") or ""))
 
-    def replay(self, items: Iterable[Item]) -> None:
-        """Records what the outputs of a stored conversation say; for a session that is resumed."""
-        replay(self._ledger, items)
+    def replay(self, items: Iterable[Item], shown: Mapping[str, Mapping[str, object]]) -> None:
+        """Records what the outputs of a stored conversation say; for a session that is resumed. `shown` is what
+        `take_shown` gave of them."""
+        replay(self._ledger, items, shown)
+        self._replayed = True
+
+    def take_shown(self) -> dict[str, dict[str, dict[str, str]]]:
+        """Which lines of which files the outputs of commands showed, by call, since this was asked last."""
+        shown, self._shown = self._shown, {}
+        return shown
 
     def _follow(self, path: str, content_hash: str, shown: Mapping[int, str], everything: bool = False) -> None:
         """Begins to notice changes of a file."""
@@ -173,7 +182,9 @@ class Evidence:
             if content is None:
                 continue
             lines, content_hash = lines_of(content), sha256(content)
-            if self._ledger.settle(text, path, content_hash, lines):
+            if numbers := self._ledger.settle(text, path, content_hash, lines):
+                known = {"sha256": content_hash, "lines": ranges(list(numbers))}
+                self._shown.setdefault(text.call_id, {})[path] = known
                 shown = self._ledger.at(path, content_hash)
                 self._follow(path, content_hash, {number: line.text for number, line in shown.items()})
 
@@ -195,6 +206,10 @@ class Evidence:
 
     def notes(self) -> list[str]:
         """What the model must be told before its next inference: one note on all files that changed, or none."""
+        if self._replayed:  # the private copy is as the session left it by now
+            self._replayed = False
+            for path in self._ledger.paths():
+                self._freshness.remember(path, self._ledger.hashes(path), self._view.has_copy)
         changes = self._freshness.changes(self._view.has_copy)
         return [note(changes)] if changes else []
 

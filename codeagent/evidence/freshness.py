@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -92,6 +92,13 @@ class Freshness:
             self.saw(path, content_hash, lines, has_copy=False)
         else:
             self._seen[path] = _Seen(content_hash, None, partial(_sparse, lines))
+
+    def remember(self, path: str, hashes: Sequence[str], has_copy: bool) -> None:
+        """The model was shown a file by an earlier process, at these contents, the newest last."""
+        found = self._host.read(path)
+        now = sha256(found[0]) if found is not None else ""
+        known = next((each for each in hashes if same_content(each, now)), hashes[-1])
+        self._seen[path] = _Seen(known, None, lambda: None, certain=not has_copy)
 
     def changes(self, has_copy: bool) -> list[Change]:
         """The files that differ from what was last known of them; each change is told once."""

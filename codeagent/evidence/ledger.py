@@ -14,6 +14,10 @@ MAX_TEXTS = 400
 """Outputs of commands that are kept to be looked through when an answer cites a file; older ones are dropped."""
 
 
+UNKNOWN = "\0"
+"""The text of a line that an earlier process was shown, of a content that the file does not have any more."""
+
+
 class Line(NamedTuple):
     """A line as it was shown, and the calls that showed it."""
 
@@ -53,6 +57,7 @@ class Ledger:
         self._shown: dict[str, dict[str, dict[int, Line]]] = {}
         self._new: list[tuple[str, str, str, Mapping[int, str]]] = []
         self._texts: list[Text] = []
+        self._recalled: list[tuple[str, str, str, Sequence[int]]] = []
 
     def add_lines(self, call_id: str, path: str, sha256: str, lines: Mapping[int, str]) -> None:
         """Records that a call showed whole lines of a file, by number; sorted in when somebody asks."""
@@ -69,11 +74,11 @@ class Ledger:
         known = self._shown.setdefault(path, {}).setdefault(sha256, {})
         first = (call_id,)
         if not known:  # as nearly always
-            known.update({number: Line(plain(text), first) for number, text in lines.items()})
+            known.update({number: Line(_as_shown(text), first) for number, text in lines.items()})
             return
         for number, text in lines.items():
             calls = known[number].call_ids if number in known else ()
-            known[number] = Line(plain(text), calls if call_id in calls else (*calls, call_id))
+            known[number] = Line(_as_shown(text), calls if call_id in calls else (*calls, call_id))
 
     def add_text(self, call_id: str, command: str, text: str) -> Text:
         """Records the output of a command."""
@@ -82,16 +87,27 @@ class Ledger:
         del self._texts[:-MAX_TEXTS]
         return record
 
-    def settle(self, text: Text, path: str, sha256: str, file_lines: Sequence[str]) -> int:
-        """Records the lines of a file, as it is now, that an output shows; how many there are."""
+    def recall(self, text: Text, path: str, sha256: str, numbers: Sequence[int]) -> None:
+        """Records which lines of a file an output showed, at a content that is known by its hash alone."""
+        text.settled.add(path)
+        self._recalled.append((text.call_id, path, sha256, numbers))
+        self.add_lines(text.call_id, path, sha256, dict.fromkeys(numbers, UNKNOWN))
+
+    def settle(self, text: Text, path: str, sha256: str, file_lines: Sequence[str]) -> set[int]:
+        """Records the lines of a file, as it is now, that an output shows; returns their numbers."""
         text.settled.add(path)
         numbers = shown_lines(text.lines, path, file_lines, text.names(path), text.asks_for(path))
         if numbers:
             self.add_lines(text.call_id, path, sha256, {number: file_lines[number - 1] for number in numbers})
-        return len(numbers)
+        return numbers
 
     def look_through(self, path: str, sha256: str, file_lines: Sequence[str]) -> None:
         """Compares a file with the outputs that it was not compared with yet."""
+        for call_id, known, content, numbers in self._recalled:
+            if (known, content) == (path, sha256):
+                there = [number for number in numbers if number <= len(file_lines)]
+                self.add_lines(call_id, path, sha256, {number: file_lines[number - 1] for number in there})
+        self._recalled = [each for each in self._recalled if each[1:3] != (path, sha256)]
         for text in self._texts:
             if path not in text.settled:
                 self.settle(text, path, sha256, file_lines)
@@ -122,6 +138,10 @@ class Ledger:
         for lines in self._known().get(path, {}).values():
             found.update(lines)
         return found
+
+
+def _as_shown(text: str) -> str:
+    return text if text == UNKNOWN else plain(text)
 
 
 def joined(first: Mapping[int, Line], second: Mapping[int, Line]) -> dict[int, Line]:

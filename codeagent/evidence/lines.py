@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
 MAX_COMPARED = 4_000
 """Lines of a changed region up to which the lines that differ are told apart; a longer one is one range."""
 
+MOST_NUMBERS = 1_000_000
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -88,3 +90,11 @@ def ranges(numbers: Sequence[int]) -> str:
         else:
             spans.append([number, number])
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def numbers_in(text: str) -> list[int]:
+    """The numbers that `ranges` has put into words, as far as they make sense."""
+    found: list[int] = []
+    for first, last in re.findall(r"(\d{1,9})(?:-(\d{1,9}))?", text):
+        found += range(int(first), min(int(last or first), int(first) + MOST_NUMBERS) + 1)
+    return found

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from codeagent.conversation import Item, ToolCall, ToolOutput
-from codeagent.evidence.ledger import Ledger
+from codeagent.evidence.ledger import Ledger, Text
+from codeagent.evidence.lines import numbers_in
 
 _HEADER = re.compile(
     r"^(?P<path>\"(?:[^\"\\]|\\.)*\"|.+?): (?:lines? [\d,]+-[\d,]+ of [\d,]+|empty file)"
@@ -20,33 +21,39 @@ _MAY_BE_CUT = 4_000
 _CUT = re.compile(r" … \[[\d,]+ more characters in this line")
 
 
-def replay(ledger: Ledger, items: Iterable[Item]) -> None:
-    """Enters the outputs of a conversation into a ledger."""
+def replay(ledger: Ledger, items: Iterable[Item], shown: Mapping[str, Mapping[str, object]]) -> None:
+    """Enters the outputs of a conversation into a ledger. `shown` holds by call what was known of a command's output:
+    `{path: {sha256, lines}}`."""
     calls: dict[str, ToolCall] = {}
     for item in items:
         if isinstance(item, ToolCall):
             calls[item.call_id] = item
         elif isinstance(item, ToolOutput) and item.call_id in calls and item.error_kind in (None, "timeout"):
             call = calls[item.call_id]
-            enter(ledger, item.call_id, call.name, call.arguments, item.text)
+            texts = _enter(ledger, item.call_id, call.name, call.arguments, item.text)
+            for path, known in shown.get(item.call_id, {}).items():
+                if texts and isinstance(known, Mapping):
+                    numbers = numbers_in(str(known.get("lines") or ""))
+                    for text in texts:
+                        ledger.recall(text, path, str(known.get("sha256") or ""), numbers)
 
 
-def enter(ledger: Ledger, call_id: str, name: str, arguments: str, output: str) -> None:
-    """Enters one output, as it stands in the log."""
+def _enter(ledger: Ledger, call_id: str, name: str, arguments: str, output: str) -> list[Text]:
+    """Enters one output, as it stands in the log; what it holds without a word on where it is from is returned."""
     given = arguments_of(arguments)
     if name == "read_file":
         path = str(given.get("path") or "")
         if path.startswith("/outputs/"):
             texts = [text for _, text in numbered(output)]
-            ledger.add_text(call_id, path, "\n".join(texts))
-            return
+            return [ledger.add_text(call_id, path, "\n".join(texts))]
         header = _HEADER.match(output.partition("\n")[0])
         if header:
             shown = unquoted(header["path"])
             ledger.add_lines(call_id, shown, header["hash"], dict(numbered(output)))
     elif name == "run_command":
-        for part in _around_gap(output.partition("\n")[2]):
-            ledger.add_text(call_id, str(given.get("command") or ""), part)
+        command = str(given.get("command") or "")
+        return [ledger.add_text(call_id, command, part) for part in _around_gap(output.partition("\n")[2])]
+    return []
 
 
 def _around_gap(text: str) -> list[str]:

@@ -7,7 +7,7 @@ stand after the response that made their calls, in the order of the calls, where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
@@ -59,6 +59,8 @@ class History:
     orphan_outputs: int = 0
     compactions: tuple[Compacted, ...] = ()
     compaction: tuple[Item, ...] = ()
+    shown: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What the outputs of commands showed of files (see `events.TurnEnded`)."""
 
 
 @dataclass
@@ -99,6 +101,7 @@ class _Reader:
         self._orphans = 0
         self._compactions: list[Compacted] = []
         self._compaction: tuple[Item, ...] = ()
+        self._shown: dict[str, Mapping[str, Any]] = {}
 
     def take(self, record: Record) -> None:
         if record["type"] in _ONCE and self._repeated(record):
@@ -130,6 +133,7 @@ class _Reader:
             case "turn_ended":
                 self._pending = ""
                 self._outcome = _text(record, "outcome") or None
+                self._take_shown(record.get("shown"))
 
     def _repeated(self, record: Record) -> bool:
         """Whether the very same line was there before: a copy of the log's, not another event."""
@@ -168,7 +172,14 @@ class _Reader:
             orphan_outputs=self._orphans,
             compactions=tuple(self._compactions),
             compaction=self._compaction,
+            shown=self._shown,
         )
+
+    def _take_shown(self, shown: object) -> None:
+        if isinstance(shown, Mapping):
+            for call_id, files in shown.items():
+                if isinstance(files, Mapping):
+                    self._shown[self._names.get(str(call_id), str(call_id))] = files
 
     def _take_choices(self, record: Record) -> None:
         self._choices.update({name: _text(record, name) for name in self._choices if name in record})

@@ -32,7 +32,7 @@ def test_citations_of_an_earlier_process_are_checked(tmp_path: Path) -> None:
         ToolOutput("four", "error: denied: no", None),
     ]
     with Session(tmp_path, watch=False) as session:
-        session.evidence.replay(items)
+        session.evidence.replay(items, {})
         assert session.states("src/a.py:5 src/a.py:6 src/a.py:10 `b c.py:2`") == [
             ("src/a.py", 5, 5, "read", ("one",)),
             ("src/a.py", 6, 6, "unread", ()),
@@ -56,3 +56,48 @@ def test_lines_that_were_cut_are_left_out() -> None:
 def test_arguments_that_no_parser_can_follow_say_nothing() -> None:
     deep = '{"path":' + "[" * 100_000
     assert (arguments_of(deep), subject(deep)) == ({}, "")
+
+
+def test_what_a_command_showed_is_known_with_its_content_by_the_next_process(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", CODE)
+    with Session(tmp_path, watch=False) as first:
+        call = first.run("cat a.py")
+        shown = json.loads(json.dumps(first.evidence.take_shown()))
+        assert shown == {call: {"a.py": {"sha256": sha256(CODE.encode()), "lines": "1-13"}}}
+        assert first.evidence.take_shown() == {}
+        (known,) = first.evidence.check("a.py:6")
+    items: list[Item] = [
+        ToolCall(call, "run_command", json.dumps({"command": "cat a.py"})),
+        ToolOutput(call, f"[exit code 0; 0.01 s; cwd /workspace]\n{CODE}"),
+    ]
+    with Session(tmp_path, watch=False) as second:
+        second.evidence.replay(items, shown)
+        assert second.evidence.notes() == []
+        assert second.evidence.check("a.py:6") == [known]
+    write(tmp_path, "a.py", "# new\n" + CODE)
+    with Session(tmp_path, watch=False) as third:
+        third.evidence.replay(items, shown)
+        (citation,) = third.evidence.check("a.py:6")
+        assert (citation.state, citation.call_ids, citation.sha256) == ("stale", (call,), "")
+
+
+def test_a_file_that_was_edited_between_two_processes_is_reported_by_the_second(tmp_path: Path) -> None:
+    for name in ("a.py", "same.py", "back.py", "gone.py"):
+        write(tmp_path, name, CODE)
+    items: list[Item] = [
+        item
+        for number, name in enumerate(("a.py", "same.py", "gone.py"))
+        for item in read(name, CODE.encode(), f"c{number}", 14)
+    ]
+    # What was read twice, with another content in between, is again what it was at first.
+    items += read("back.py", CODE.encode(), "d1", 14) + read("back.py", b"other\n", "d2", 1)
+    write(tmp_path, "a.py", "# new\n" + CODE)
+    (tmp_path / "gone.py").unlink()
+    with Session(tmp_path, watch=False) as session:
+        session.evidence.replay(items, {})
+        (said,) = session.evidence.notes()
+        assert said.splitlines()[1:] == [
+            "- a.py: lines that differ now: any; what you were shown of it no longer holds.",
+            "- gone.py: no longer exists or cannot be read; what you were shown of it no longer holds.",
+        ]
+        assert session.evidence.notes() == []

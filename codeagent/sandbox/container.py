@@ -86,12 +86,11 @@ def _door(engine: Engine, folder: Path | None) -> Iterator[Door | None]:
     if folder is None or not engine.host.startswith("unix://"):
         yield None
         return
-    try:
-        door = Door(folder)
-    except OSError:
-        yield None
-        return
-    with contextlib.closing(door):
+    path = folder / f".guest-{secrets.token_hex(4)}"
+    with engine.reaper.passing(path), contextlib.ExitStack() as stack:
+        door = None
+        with contextlib.suppress(OSError):
+            door = stack.enter_context(contextlib.closing(Door(path)))
         yield door
 
 

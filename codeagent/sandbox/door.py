@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import select
 import socket
 import threading
@@ -61,11 +60,11 @@ class Direct:
 
 
 class Door:
-    """Listens in `folder`, which only its owner may enter, until it is closed. Raises OSError if it cannot."""
+    """Listens at `path`, in a folder only for its owner, until it is closed. Raises OSError if it cannot."""
 
-    def __init__(self, folder: Path) -> None:
-        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._path = folder / f".guest-{secrets.token_hex(4)}"
+    def __init__(self, path: Path) -> None:
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._path = path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # The way through /proc is short: a socket's own path may have no more than 107 bytes.

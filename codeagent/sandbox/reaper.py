@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codeagent.sandbox.endpoints import Endpoint
     from codeagent.sandbox.engine import Engine
 
-Kind = Literal["container", "volume", "image", "folder"]
+Kind = Literal["container", "volume", "image", "path"]
 
 REAP_SECONDS = 4.0
 """How long what is left is looked for. The engine may finish a request after whoever made it has died."""
@@ -90,13 +90,19 @@ class Reaper:
     def folder(self, prefix: str) -> Iterator[Path]:
         """A temporary folder for as long as the block lasts."""
         path = Path(tempfile.gettempdir(), f"{prefix}{secrets.token_hex(4)}")
-        self.expect("folder", str(path))
-        try:
+        with self.passing(path):
             path.mkdir(mode=0o700)
             yield path
+
+    @contextlib.contextmanager
+    def passing(self, path: Path) -> Iterator[None]:
+        """What lies at this path of our own lies there no longer than the block lasts."""
+        self.expect("path", str(path))
+        try:
+            yield
         finally:
-            shutil.rmtree(path, ignore_errors=True)
-            self.gone("folder", str(path))
+            _clear(path)
+            self.gone("path", str(path))
 
     def close(self) -> None:
         """Ends the watcher, which first removes what is left."""
@@ -139,6 +145,14 @@ def _hang_up(watcher: subprocess.Popen[bytes]) -> None:
     watcher.wait()  # it has long left the watching to a process of its own
 
 
+def _clear(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
 # The far end
 
 
@@ -148,9 +162,9 @@ def main(endpoint: str, left: str) -> None:
     until = time.monotonic() + REAP_SECONDS
     things: list[tuple[Kind, str, bool]] = [(kind, name, made) for kind, name, made in json.loads(left)]
     for kind, name, _ in things:
-        if kind == "folder":
-            shutil.rmtree(name, ignore_errors=True)
-    if remote := [thing for thing in things if thing[0] != "folder"]:
+        if kind == "path":
+            _clear(Path(name))
+    if remote := [thing for thing in things if thing[0] != "path"]:
         with contextlib.closing(_connected(endpoint)) as engine:
             # At the same time: the engine answers when it is done with one, and a volume waits for containers.
             removals = [threading.Thread(target=_remove, args=(engine, *thing, until)) for thing in remote]

@@ -30,7 +30,7 @@ def engine() -> Iterator[tuple[Attached, socket.socket]]:
 
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[Door]:
-    door = Door(tmp_path)
+    door = Door(tmp_path / "door")
     yield door
     door.close()
 
@@ -97,8 +97,9 @@ def test_complaints_are_taken_while_nobody_asks_for_them(door: Door, engine: tup
 
 
 def test_when_it_is_closed_nothing_is_left_of_it(tmp_path: Path) -> None:
-    door = Door(tmp_path)
-    (file,) = tmp_path.iterdir()
+    file = tmp_path / "door"
+    door = Door(file)
+    assert file.is_socket()
     assert door.mount == Mount("bind", TARGET, str(file))
     door.close()
     assert list(tmp_path.iterdir()) == []
@@ -107,10 +108,10 @@ def test_when_it_is_closed_nothing_is_left_of_it(tmp_path: Path) -> None:
 def test_a_folder_with_a_long_path_has_one_too(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
-    Door(folder).close()
+    Door(folder / "door").close()
     assert list(folder.iterdir()) == []
 
 
 def test_a_folder_that_is_missing_or_full_has_none(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        Door(tmp_path / "missing")
+        Door(tmp_path / "missing" / "door")

@@ -171,7 +171,7 @@ class Context:
                 if self._estimate() > enough:
                     self._clear(items, starts, target, rounds)
             if self._estimate() > enough:
-                event = self._summarise(items, starts, before, compact, enough) or event
+                event = self._summarise(items, starts, before, compact) or event
         except BaseException:
             self._show(items, before)  # what was not recorded has not happened
             raise
@@ -200,38 +200,33 @@ class Context:
         self._show(items, replace(self._excerpt, replaced=replaced))
 
     def _summarise(
-        self, items: Sequence[Item], starts: Sequence[int], before: _Excerpt, compact: Compact | None, enough: int
+        self, items: Sequence[Item], starts: Sequence[int], before: _Excerpt, compact: Compact | None
     ) -> Compacted | None:
         """Replaces rounds; the newest stays, and those before it that the tail has room for.
 
-        None when nothing more can go. What the API makes of them counts only when it leaves enough room.
+        None when nothing more can go. What the API makes of them is left out when it is too long.
         """
         cut = self._tail(items, starts)
-        if (
-            cut is None or starts[cut] < self._excerpt.start
-        ):  # equal: the same rounds in fewer words, for a smaller window
+        start, room = starts[cut] if cut else 0, self._share()
+        # No new round can go, but a smaller window may want fewer words. What the API made is not given up for that.
+        again = start == before.start and (compact is None or not _sealed(before.head))
+        if start < before.start or not (cut and (again or start > before.start)):
             return None
-        start, room = starts[cut], self._share()
         summary = summarise(items[:start], cut, room, self._changed())
         event = Compacted([], cut, summary, message_bytes=room, tokens_per_byte=self._rate)
-        if compact is not None and start > before.start:
-            made = compact(_to_compact(items, start, before, room))
-            if made is not None:
-                self._show(
-                    items, replace(self._excerpt, start=start, head=_head(items[:start], summary, room, made.items))
-                )
-                if self._estimate() <= enough:
-                    return replace(event, compaction=_recorded(made))
-        self._show(items, replace(self._excerpt, start=start, head=_head(items[:start], summary, room, ())))
-        return event
+        made = compact(_to_compact(items, start, before, room)) if compact and not again else None
+        # It holds the user's messages, too: the room of both.
+        if made is not None and sum(map(_item_bytes, made.items)) > 2 * room:
+            made = None
+        head = _head(items[:start], summary, room, made.items if made is not None else ())
+        self._show(items, replace(self._excerpt, start=start, head=head))
+        return event if made is None else replace(event, compaction=_recorded(made))
 
-    def _tail(self, items: Sequence[Item], starts: Sequence[int]) -> int | None:
-        """The first of the rounds that stay; None when there is but one."""
-        if len(starts) < 2:
-            return None
+    def _tail(self, items: Sequence[Item], starts: Sequence[int]) -> int:
+        """Which round is the first that stays; 0 when none can go."""
         room = self._limit * _TAIL_SHARE / self._rate
-        cut, end = len(starts) - 1, len(items)
-        for candidate in range(len(starts) - 1, 0, -1):
+        cut, end = max(0, len(starts) - 1), len(items)
+        for candidate in range(cut, 0, -1):
             room -= sum(_item_bytes(self._excerpt.shown(item)) for item in items[starts[candidate] : end])
             if room < 0:
                 break
@@ -268,8 +263,13 @@ def _head(items: Sequence[Item], summary: str, room: int, made: Sequence[Item]) 
 def _to_compact(items: Sequence[Item], start: int, before: _Excerpt, room: int) -> list[Item]:
     """The items before `start` as they were last sent, so that they fit, without the program's summary of earlier
     ones: an API gives messages back as they are, and each summary would stand beside the one before it for ever."""
-    earlier = [item for item in before.head if not isinstance(item, UserMessage)]
-    return [*kept_messages(items[: before.start], room), *earlier, *map(before.shown, items[before.start : start])]
+    earlier = kept_messages(items[: before.start], room)
+    return [*earlier, *_sealed(before.head), *map(before.shown, items[before.start : start])]
+
+
+def _sealed(head: Iterable[Item]) -> list[Item]:
+    """What an API has put there, but for the messages that it gave back."""
+    return [item for item in head if not isinstance(item, UserMessage)]
 
 
 def _recorded(made: Inference) -> Mapping[str, object]:

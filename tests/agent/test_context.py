@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -273,3 +274,88 @@ def test_no_shortening_ever_breaks_a_pair(script: list[tuple[str, list[int], boo
             assert list(view[: len(sent)]) == list(sent)
         sent = view
         context.used(counted(view))
+
+
+# What an API makes of rounds itself -------------------------------------------------------------------------
+
+
+def sealed(number: int = 1, size: int = 400) -> Inference:
+    payload = {"type": "compaction", "id": f"cmp_{number}", "encrypted_content": "x" * size}
+    item = Reasoning(Source("responses", "openai", "m", payload))
+    return Inference((item,), Finish.COMPLETE, "compaction", Usage(9, 0, 9), (payload,))
+
+
+def long_conversation(rounds: int = 200) -> list[Item]:
+    conversation: list[Item] = [TASK]
+    for number in range(rounds):
+        conversation += one_round(number, 300)
+    return conversation
+
+
+def test_what_the_api_made_comes_first_and_the_programs_own_words_stay() -> None:
+    asked: list[Sequence[Item]] = []
+    context = Context(12_000, "", ())
+    conversation = long_conversation()
+
+    def compact(items: Sequence[Item]) -> Inference:
+        asked.append(items)
+        return sealed()
+
+    view, compacted = context.fit(conversation, compact)
+    assert compacted is not None
+    assert compacted.compaction == {
+        "api": "responses",
+        "provider": "openai",
+        "model": "m",
+        "items": [{"type": "compaction", "id": "cmp_1", "encrypted_content": "x" * 400}],
+        "usage": {"input_tokens": 9, "cached_input_tokens": 0, "output_tokens": 9},
+    }
+    assert list(view[:3]) == [*sealed().items, TASK, UserMessage(compacted.summary or "", "program")]
+    assert asked == [conversation[: 1 + 3 * compacted.summarised_rounds]]
+
+
+def test_a_compaction_that_leaves_too_little_room_is_not_used() -> None:
+    context = Context(12_000, "", ())
+    _, compacted = context.fit(long_conversation(), lambda _: sealed(size=40_000))
+    assert compacted is not None
+    assert compacted.summary
+    assert compacted.compaction is None
+
+
+def test_an_interrupted_compaction_has_changed_nothing() -> None:
+    def compact(_: Sequence[Item]) -> Inference:
+        raise KeyboardInterrupt
+
+    context, conversation = Context(12_000, "", ()), long_conversation()
+    with pytest.raises(KeyboardInterrupt):
+        context.fit(conversation, compact)
+    fresh = Context(12_000, "", ())
+    assert context.fit(conversation) == fresh.fit(conversation)
+
+
+def test_one_large_output_is_cut_before_what_the_api_made_is_given_up() -> None:
+    context, conversation = Context(12_000, "", ()), long_conversation()
+    context.fit(conversation, lambda _: sealed())
+    conversation += one_round(200, 40_000)
+    view, compacted = context.fit(conversation, lambda _: sealed(2))
+    assert compacted is not None
+    assert (list(view[:1]), list(compacted.cut_calls)) == ([*sealed(2).items], ["call_200"])
+    # There is no older round left that could go.
+    context.used(counted(view))
+    output = ToolOutput("call_201", "x" * 60_000)
+    conversation += [ToolCall("call_201", "read_file", "{}"), ToolCall("call_202", "read_file", "{}")]
+    conversation += [output, replace(output, call_id="call_202")]
+    view, compacted = context.fit(conversation, lambda _: sealed(3))
+    assert compacted is not None
+    assert list(view[:1]) == [*sealed(3).items]
+    assert tokens(view) < 12_000
+
+
+def test_a_request_that_the_server_calls_too_long_is_shortened_without_asking_it() -> None:
+    context, conversation = Context(12_000, "", ()), long_conversation()
+    context.fit(conversation, lambda _: sealed())
+    view, compacted = context.shorten(conversation)
+    assert compacted is not None
+    assert compacted.compaction is None
+    if compacted.summary is not None:
+        assert view[0] == TASK

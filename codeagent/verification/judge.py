@@ -68,6 +68,7 @@ def fault_of(run: CheckRun, expected: str, before: CheckRun | None) -> str:
 
 def _left_out(now: TestCount, was: TestCount) -> str:
     """What ran before, or could not be set up, and was left out after; empty when there is no sign of it."""
+    now = now.first(was.summaries)
     if now.run is not None and was.begun is not None and now.run < was.begun:
         return f"only {_tests(now.run)} ran, {was.begun} before the change"
     # A further summary is that of a part which the run before did not come to, and may well hold skipped tests.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -44,11 +44,21 @@ class TestCount:
     """How many summaries stand in the output."""
     parts: tuple[TestCount, ...] = ()
     """The count of each runner, where several were at work."""
+    each: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    """How many tests ran and how many were skipped, by summary, where the runner's form tells that."""
 
     @property
     def begun(self) -> int | None:
         """How many tests ran or could not be set up."""
         return None if self.run is None else self.run + self.errors
+
+    def first(self, summaries: int) -> TestCount:
+        """What as many summaries say, from the first on; the whole where they are not told apart."""
+        if summaries >= self.summaries or len(self.each) != self.summaries:
+            return self
+        known = self.each[:summaries]
+        run, skipped = sum(run for run, _ in known), sum(skipped for _, skipped in known)
+        return replace(self, run=run, skipped=skipped, summaries=summaries)
 
     def of_each(self) -> dict[str, TestCount]:
         """The counts by runner."""

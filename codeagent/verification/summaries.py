@@ -16,14 +16,31 @@ from codeagent.verification.record import TestCount
 Count = Callable[[str], TestCount | None]
 
 
+_PYTEST = re.compile(
+    r"^=* ?((?:\d+ [a-z]+(?:, )?)+|no tests ran) in [\d.]+s?(?: \([\d:]+\))? ?=*$|^=+ test session starts =+$",
+    re.MULTILINE,
+)
+
+
+def _pytests_own(text: str) -> list[str]:
+    """The summaries, but for those of runs within a run: what tests of a plugin print is shown when they fail."""
+    found, depth = [], 0
+    for match in _PYTEST.finditer(text):
+        if match[1] is None:
+            depth += 1
+            continue
+        if depth < 2:
+            found.append(match[1])
+        depth = max(depth - 1, 0)
+    return found
+
+
 def pytest(text: str) -> TestCount | None:
-    summary = r"^=* ?((?:\d+ [a-z]+(?:, )?)+|no tests ran) in [\d.]+s?(?: \([\d:]+\))? ?=*$"
-    if not (found := _lines(summary, text)):
+    if not (found := _pytests_own(text)):
         return _nothing("pytest", text, r"^ImportError while loading conftest ", unloaded=1)
     counts = _words(found)
     # An expected failure is counted as skipped: the code under test can turn itself into one.
-    skipped = counts["skipped"] + counts["xfailed"]
-    run = counts["failed"] + counts["passed"] + counts["xpassed"]
+    run, skipped = _run_and_skipped(counts)
     errors = counts["error"] + counts["errors"]
     # The other errors are those of a test's set-up and tear-down.
     collecting = max(
@@ -35,7 +52,12 @@ def pytest(text: str) -> TestCount | None:
     # Of a test that ran, the tear-down may fail as well.
     unset = min(len(_lines(r"^_+ ERROR at setup of ", text)), errors - unloaded)
     collected = run + unset + skipped + counts["deselected"]
-    return TestCount("pytest", run, failed, skipped, run == 0, collected, unloaded, unset, len(found))
+    each = tuple(_run_and_skipped(_words([one])) for one in found)
+    return TestCount("pytest", run, failed, skipped, run == 0, collected, unloaded, unset, len(found), each=each)
+
+
+def _run_and_skipped(counts: Counter[str]) -> tuple[int, int]:
+    return counts["failed"] + counts["passed"] + counts["xpassed"], counts["skipped"] + counts["xfailed"]
 
 
 def unittest(text: str) -> TestCount | None:
@@ -43,9 +65,12 @@ def unittest(text: str) -> TestCount | None:
     if not found:
         return None
     ran = sum(int(number) for number, _ in found)
-    counts = Counter[str]()
-    for _, words in found:
-        counts.update({word.strip(): int(number) for word, number in re.findall(r"([a-z ]+)=(\d+)", words)})
+    counts, each = Counter[str](), []
+    for number, words in found:
+        one = Counter({word.strip(): int(count) for word, count in re.findall(r"([a-z ]+)=(\d+)", words)})
+        left = one["skipped"] + one["expected failures"]
+        each.append((max(int(number) - left, 0), left))
+        counts += one
     # A module that cannot be imported is reported as a test, and none of its tests ran.
     unloaded = len(_lines(r"^ERROR: \S+ \(unittest\.loader\._FailedTest\b", text))
     # An expected failure is counted as skipped, as it is with pytest.
@@ -55,7 +80,8 @@ def unittest(text: str) -> TestCount | None:
         run = _beside_skipped(text, ran, counts)
     failed = counts["failures"] + counts["errors"] + counts["unexpected successes"] - unloaded
     failed, skipped = max(failed, 0), counts["skipped"] + expected
-    return TestCount("unittest", run, failed, skipped, run <= 0, ran, unloaded, summaries=len(found))
+    times = len(found)
+    return TestCount("unittest", run, failed, skipped, run <= 0, ran, unloaded, summaries=times, each=tuple(each))
 
 
 _MARKS = {"ok": ".", "FAIL": "F", "ERROR": "E", "skipped": "s", "expected failure": "x", "unexpected success": "u"}

@@ -42,7 +42,15 @@ def created(path: str, mode: int = 0o100644) -> FilePatch:
             "src/UserTest.java",
         ),
         *("src/TestMain.java", "src/UserIT.java", "tasks.py", ".eslintrc.json", "ruff.toml", "golden/out.txt"),
-        *("testutils.py", "tests_helper.rb", "src/CalcTest.php", "x.robot", "tox.toml", "CMakePresets.json"),
+        *(
+            "testutils.py",
+            "app/testing.py",
+            "tests_helper.rb",
+            "src/CalcTest.php",
+            "x.robot",
+            "tox.toml",
+            "CMakePresets.json",
+        ),
         *(".rspec-local", ".isort.cfg", ".yamllint", ".pytest_cache/v/cache/lastfailed", "tslint.json", "build.zig"),
         *("Package.swift", "app.fsproj", "Common.props", "analysis_options.yaml", "e2e.conf.js"),
         # Linters and formatters leave out what git ignores.

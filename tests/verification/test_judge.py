@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.verification.judge import PASSES_ALREADY, fault_of, judge_baseline
 from codeagent.verification.record import CheckRun, Side, TestCount, VerificationStatus
-from codeagent.verification.runners import added, named_runners, unusable
+from codeagent.verification.runners import added, count_tests, named_runners, unusable
 
 PYTEST = named_runners("pytest")
 FAILS = CheckRun(1, 10, "", tests=TestCount("pytest", 3, 1, 0))
@@ -131,3 +131,15 @@ def test_what_a_check_only_comes_to_with_the_change_may_hold_skipped_tests() -> 
         )
         == ""
     )
+
+
+def test_each_part_of_a_check_is_compared_with_itself_though_more_follow_after_the_change() -> None:
+    runners = named_runners("pytest a && pytest b")
+
+    def run(code: int, output: str) -> CheckRun:
+        return CheckRun(code, 10, "", tests=count_tests(output, runners))
+
+    before = run(1, "1 failed, 2 passed in 0.1s\n")
+    assert fault_of(run(0, "3 passed in 0.1s\n5 passed, 4 skipped in 0.1s\n"), "pytest", before) == ""
+    hides = run(0, "2 passed, 1 skipped in 0.1s\n5 passed in 0.1s\n")
+    assert fault_of(hides, "pytest", before) == "only 2 tests ran, 3 before the change"

@@ -67,6 +67,14 @@ SUMMARIES: list[tuple[str, str, TestCount | None]] = [
     ),
     ("pytest", "all 3 passed, honestly\n", None),
     (
+        # What a test of a plugin runs is shown when it fails.
+        "pytest",
+        "== test session starts ==\n== FAILURES ==\n== test session starts ==\n== 1 failed in 0.1s ==\n"
+        "== short test summary info ==\n== 1 failed, 2 passed in 0.1s ==\n"
+        "== test session starts ==\n1 passed in 0.1s\n",
+        TestCount("pytest", 4, 1, 0, False, 4, summaries=2),
+    ),
+    (
         "pytest a && pytest b",
         "5 passed in 0.1s\n1 failed, 2 passed in 0.2s\n",
         TestCount("pytest", 8, 1, 0, False, 8, summaries=2),

@@ -63,7 +63,12 @@ def probe(engine: Engine, found: Image, settings: SandboxSettings, repo: Path) -
                     "Is the path shared with the engine's machine, and may its owner read it?",
                 )
                 return
-            yield Finding("mount", "ok", f"{repo} at /workspace, read-only, entries at its top: {listing.total}")
+            how = (
+                "a private copy of it is sent there"
+                if sandbox.copies_by == "upload"
+                else f"{repo} at /workspace, read-only"
+            )
+            yield Finding("mount", "ok", f"{how}, entries at its top: {listing.total}")
             yield from inside(sandbox, repo)
         finally:
             sandbox.close()

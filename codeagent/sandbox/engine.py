@@ -59,6 +59,11 @@ class Engine:
         return 2 if str(self.info.get("CgroupVersion")) == "2" else 1
 
     @property
+    def in_user_namespace(self) -> bool:
+        """Whether its ids are others than the machine's, and fewer: rootless, or with `userns-remap`."""
+        return self.rootless or "name=userns" in (self.info.get("SecurityOptions") or ())
+
+    @property
     def rootless(self) -> bool:
         return "name=rootless" in (self.info.get("SecurityOptions") or ())
 

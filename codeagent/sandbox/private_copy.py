@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from codeagent.sandbox.engine import Engine
 
 
+SUBORDINATE_IDS = 65_536
+COMMON_ID = 1_000
+
+
 @dataclass(frozen=True, slots=True)
 class Copy:
     """A copy that is made. `writer` holds a running container; `note` is what the model is to be told of it."""
@@ -42,7 +46,7 @@ def make_copy(parts: Parts, starter: Starter, steps: Steps, leave: Sequence[Flag
         f"codeagent-baseline-{suffix}",
         f"codeagent-git-{suffix}" if from_host and parts.layout.git_is_beside else "",
     )
-    starter.ids = uid, gid = starter.ids or _owner_of(parts.repo)
+    starter.ids = uid, gid = starter.ids or _owner_of(parts.repo, parts.engine)
     create_volumes(parts.engine, parts.image.id, volumes.names, starter.labels("copy"), uid, gid)
     writer = Slot("writer", lambda: parts.layout.copied(volumes, True))
     try:
@@ -72,6 +76,9 @@ def _fill(
         container.close()
 
 
-def _owner_of(repo: Path) -> tuple[int, int]:
+def _owner_of(repo: Path, engine: Engine) -> tuple[int, int]:
+    """Whose a copy is that is sent. An engine in a user namespace has no more than 65,536 ids."""
     found = repo.stat()
+    if engine.in_user_namespace and max(found.st_uid, found.st_gid) >= SUBORDINATE_IDS:
+        return COMMON_ID, COMMON_ID
     return found.st_uid, found.st_gid

@@ -25,7 +25,7 @@ from codeagent.sandbox.pending import ChannelLost, Outdated
 from codeagent.sandbox.private_copy import make_copy
 from codeagent.sandbox.reading import Reading
 from codeagent.sandbox.seam import Command, CommandResult, Diff, FileChange, FilePage, Flag, Listing, Steps
-from codeagent.sandbox.session_containers import Guarded, Lease, Parts, Slot, Starter, take_down
+from codeagent.sandbox.session_containers import Guarded, Lease, Parts, Slot, Starter, Unreadable, take_down
 from codeagent.sandbox.view import View, Volumes
 from codeagent.settings import SandboxSettings
 
@@ -273,24 +273,28 @@ class DockerSandbox:
         """Starts the reader on the repository itself; whether the engine sees the same folder as we do."""
         try:
             self._reader.put(container := self._start(self._reader))
+        except Unreadable:
+            # It is seen, but the owner is nobody to an engine with users of its own (rootless, user namespaces).
+            return False
         except SandboxError as error:
             # Masks do not fit on another folder than the one they were made for.
-            if "mount" not in error.message or self._engine_sees_repository():
+            if not _unseen(error) and ("mount" not in error.message or self._engine_sees_repository()):
                 raise
             return False
         if self._is_repository(container):
             return True
         self._lease.retire(container)
         self._reader.put(None)
+        self._starter.ids = None  # they were somebody else's
         return False
 
     def _engine_sees_repository(self) -> bool:
         """Looks by a container with the bare folder, in which no command runs."""
         bare = View((Mount("bind", WORKSPACE, str(self._parts.repo)),))
         try:
-            container = self._starter.start("scout", bare)
+            container = self._starter.start("scout", bare, prepared=False)
         except SandboxError as error:
-            if "bind source path does not exist" in error.message:
+            if _unseen(error):
                 return False
             raise
         try:
@@ -348,6 +352,12 @@ class DockerSandbox:
             self._lease.retire(old)
         slot.view = view
         slot.put(self._start(slot, cancel))
+
+
+def _unseen(error: SandboxError) -> bool:
+    """Whether the engine found nothing at a path of ours: in Docker's words, and in Podman's."""
+    words = error.message
+    return "bind source path does not exist" in words or ("statfs" in words and "no such file" in words)
 
 
 def _unsteady() -> SandboxError:

@@ -125,6 +125,10 @@ class Lease:
         container.close()
 
 
+class Unreadable(SandboxError):
+    """The engine sees the repository, but the guest may not list it."""
+
+
 class Starter:
     """Starts the session's containers. `ids` are the repository owner's, known once the first one has told."""
 
@@ -133,13 +137,14 @@ class Starter:
         self.owner = Owner.current()
         self.ids: tuple[int, int] | None = None
 
-    def start(self, role: str, view: View) -> Container:
-        """A container whose guest is ready and knows what is protected. Raises SandboxError."""
+    def start(self, role: str, view: View, *, prepared: bool = True) -> Container:
+        """A container whose guest is ready and, if `prepared`, knows what is protected. Raises SandboxError."""
         parts = self._parts
         container = start_container(parts.engine, self._plan(role, view), parts.settings, parts.outputs)
         try:
             self._check(container)
-            parts.layout.prepare(container.channel)
+            if prepared:
+                parts.layout.prepare(container.channel)
         except ChannelLost as lost:
             container.close()
             raise SandboxError(f"The sandbox was lost while it started: {lost.reason}.") from lost
@@ -176,7 +181,7 @@ class Starter:
     def _check(self, container: Container) -> None:
         guest = container.guest
         if not guest.readable:
-            raise SandboxError(
+            raise Unreadable(
                 f"The repository cannot be read inside the container, as uid {guest.uid} and gid {guest.gid}.",
                 "With SELinux, label the folder for containers (`chcon -Rt container_file_t`); with a rootless "
                 "or user-namespaced engine, the folder must belong to the engine's user or be readable by all.",

@@ -69,10 +69,11 @@ def test_a_repository_that_the_engine_does_not_see_is_copied_from_the_start(
     repo.mkdir(parents=True) if there == "another folder" else parent.mkdir()
     if there == "another folder":
         (repo / "hello.txt").write_text("the engine's\n")
-    # In a mount namespace of its own, the program sees something else at that path than the engine does.
+    # In a mount namespace of its own, the program sees something else at that path than the engine does. It is a part
+    # of a repository, so that more than the folder itself is to be mounted.
     prepare = (
-        f"mount -t tmpfs none '{parent}' && mkdir '{repo}' && echo ours > '{repo}/hello.txt' "
-        f"&& echo KEY=secret > '{repo}/.env' && exec \"$@\""
+        f"mount -t tmpfs none '{parent}' && mkdir '{repo}' && git init -q '{parent}' "
+        f"&& echo ours > '{repo}/hello.txt' && echo KEY=secret > '{repo}/.env' && exec \"$@\""
     )
     program = [sys.executable, "-c", UNSEEN, str(repo), f"test-unseen-{there[:3]}", str(tmp_path / "outputs")]
     done = subprocess.run(

@@ -230,7 +230,7 @@ class Terminal:
         compaction = record.get("compaction") or {}
         self._turn.spend(compaction.get("usage") or {})
         said = f"context: {wording.counted(cleared, 'old output')} cleared"
-        if summarised:
+        if record.get("summary"):
             how = "compacted by the API" if compaction else "summarised"
             said += f", {wording.counted(summarised, 'round')} {how}"
         self._say([(said, "dim")])

@@ -68,15 +68,18 @@ def test_off_a_terminal_each_thing_is_one_plain_line() -> None:
 def test_what_is_no_longer_sent_is_said_and_who_shortened_it() -> None:
     log = Recorder()
     log.start("why?")
-    log.add("compacted", cleared_calls=["c1"], summarised_rounds=0, compaction=None)
-    log.add("compacted", cleared_calls=[], summarised_rounds=12, compaction={"usage": {"output_tokens": 400}})
+    log.add("compacted", cleared_calls=["c1"], summarised_rounds=0, summary=None)
+    made = {"usage": {"output_tokens": 400}}
+    log.add("compacted", cleared_calls=[], summarised_rounds=12, summary="so far", compaction=made)
+    log.add("compacted", cleared_calls=["c1"], summarised_rounds=12, summary=None)
     log.add("retry", attempt=1, reason="the server has none", delay_ms=0)
-    log.add("compacted", cleared_calls=["c2", "c3"], summarised_rounds=20, compaction=None)
+    log.add("compacted", cleared_calls=["c2", "c3"], summarised_rounds=20, summary="so far", compaction=None)
     log.end()
     _, err = plain(log.records)
-    assert err.splitlines()[1:5] == [
+    assert err.splitlines()[1:6] == [
         "context: 1 old output cleared",
         "context: 0 old outputs cleared, 12 rounds compacted by the API",
+        "context: 1 old output cleared",
         "retry 1: the server has none",
         "context: 2 old outputs cleared, 20 rounds summarised",
     ]

@@ -197,7 +197,8 @@ class _Reader:
         cleared = len(record.get("cleared_calls") or ())
         rounds = _whole(record.get("summarised_rounds"))
         how = "compacted by the API" if record.get("compaction") else "summarised"
-        row = self._row(record, "note", "context compacted", f"{cleared} outputs cleared, {rounds} rounds {how}")
+        told = f", {rounds} rounds {how}" if record.get("summary") else ""
+        row = self._row(record, "note", "context compacted", f"{cleared} outputs cleared{told}")
         self._body(row, "summary", record.get("summary"))
 
     def _on_retry(self, record: Record) -> None:

@@ -29,7 +29,7 @@ def edited(changed: dict[int, bytes]) -> bytes:
 CHANGES = st.dictionaries(st.integers(1, 20), st.sampled_from([b"", b"x\n", b"y\nz\n"]), max_size=6)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(theirs=CHANGES, mine=CHANGES)
 def test_a_merge_takes_all_of_both_or_says_where_they_touch(theirs: dict[int, bytes], mine: dict[int, bytes]) -> None:
     found = merged(BASE, edited(theirs), edited(mine))

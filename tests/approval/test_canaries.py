@@ -45,7 +45,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(script=SCRIPTS)
 def test_what_is_read_only_leaves_everything_untouched(script: str, tree: Path) -> None:
     assume(classify(script).class_ is CommandClass.READ_ONLY)

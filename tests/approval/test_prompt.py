@@ -152,12 +152,21 @@ def test_a_reason_reaches_the_decision_without_anything_that_acts_on_a_terminal(
 
 
 @pytest.mark.parametrize(
-    "wrong", ["Y", " y", "y ", " Y ", "yes", "yes please", "ｙ", "yy", "\x16\x1by", "\x16\x1b[A", "p", "у", "y\\n"]
+    "wrong",
+    [
+        ("Y", " y", "y "),
+        (" Y ", "yes", "yes please"),
+        ("ｙ", "yy", "y\\n"),
+        ("\x16\x1by", "\x16\x1b[A", "p"),
+        ("у", "у", "у"),
+    ],
 )
-def test_whatever_is_not_exactly_an_answer_asks_again_and_the_third_denies(sit: Sit, wrong: str) -> None:
+def test_whatever_is_not_exactly_an_answer_asks_again_and_the_third_denies(
+    sit: Sit, wrong: tuple[str, str, str]
+) -> None:
     person = sit("rm x")
-    for _ in range(3):
-        person.answers(f"{wrong}\n")
+    for answer in wrong:
+        person.answers(f"{answer}\n")
     assert person.decisions() == [("deny", "user", "the user denied this call")]
     assert "Not one of the answers three times: denied." in person.seen
     assert person.seen.count("Exactly one of these, then Enter: [y/a/N/r/s]: ") == 2

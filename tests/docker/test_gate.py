@@ -52,7 +52,7 @@ def tree(
         yield opened
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(script=SCRIPTS)
 def test_what_is_read_only_changes_nothing_in_a_writable_container(script: str, tree: Opened) -> None:
     assume(classify(script).class_ is CommandClass.READ_ONLY)

@@ -207,11 +207,15 @@ def test_killed_during_a_command_the_session_goes_on_and_the_model_is_told(setup
 
 
 @pytest.mark.parametrize(
-    "signals",
-    [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGINT], [signal.SIGTERM, signal.SIGINT]],
-    ids=lambda signals: "+".join(number.name for number in signals),
+    ("moment", "signals"),
+    [
+        ("inference", [signal.SIGINT]),
+        ("inference", [signal.SIGTERM, signal.SIGINT]),
+        ("tool", [signal.SIGTERM]),
+        ("tool", [signal.SIGINT, signal.SIGINT]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "+".join(number.name for number in value),
 )
-@pytest.mark.parametrize("moment", ["inference", "tool"])
 def test_an_interrupted_turn_exits_130_and_goes_on(setup: Setup, moment: str, signals: list[signal.Signals]) -> None:
     first: Scripted = (
         hang(reply=reply(text("half an answer"), call("run_command", command("true"), call_id="lost")), after=4)

@@ -60,7 +60,7 @@ def known_to_git(top: Path) -> set[bytes]:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     files=st.lists(st.tuples(FOLDERS, NAMES), min_size=1, max_size=8),
     ignores=st.lists(st.tuples(FOLDERS, IGNORE_FILE), min_size=1, max_size=3),

@@ -251,7 +251,7 @@ def assert_paired(items: Sequence[Item]) -> None:
             assert open_calls == []
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(records)
 def test_any_sequence_of_events_gives_a_paired_conversation(events: list[dict[str, Any]]) -> None:
     kept: Retype = retype

@@ -40,7 +40,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(APIS), ENTRIES, st.booleans()), min_s
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(STEPS)
 def test_any_sequence_leaves_a_conversation_that_every_api_accepts(steps: list[tuple[str, Scripted, bool]]) -> None:
     # One server an API, all of them strict; each step asks one of them, which answers with the step's entry first.

@@ -63,7 +63,7 @@ def open_means(choices: Choices, session: Session, terminal: Terminal, closing: 
         digest,
         provider,
         gate,
-        _open_evidence(choices, sandbox, closing),
+        _open_evidence(choices, sandbox, diff, closing),
         tools,
         context_for(provider, tools, session.diff_file),
     )
@@ -152,7 +152,7 @@ def _prompt(choices: Choices) -> Ask | None:
     return Prompt(no_color=choices.no_color)
 
 
-def _open_evidence(choices: Choices, sandbox: DockerSandbox, closing: ExitStack) -> Evidence:
+def _open_evidence(choices: Choices, sandbox: DockerSandbox, diff: _StoredDiff, closing: ExitStack) -> Evidence:
     from codeagent.evidence.evidence import Evidence
     from codeagent.sandbox.copying import Edit
     from codeagent.sandbox.protected import matcher, regexes
@@ -164,7 +164,13 @@ def _open_evidence(choices: Choices, sandbox: DockerSandbox, closing: ExitStack)
         became: dict[Edit, Synced] = {Edit.IGNORED: "kept", Edit.CONFLICT: "conflict", Edit.UNCHANGED: "unchanged"}
         return became.get(edit, "taken")
 
-    evidence = Evidence(sandbox, choices.repo, refused=lambda path: protected(path, False), sync=synchronised)
+    evidence = Evidence(
+        sandbox,
+        choices.repo,
+        refused=lambda path: protected(path, False),
+        sync=synchronised,
+        change=lambda: diff.patch,
+    )
     closing.callback(evidence.close)
     return evidence
 
@@ -190,6 +196,11 @@ class _StoredDiff:
         self._notes: tuple[str, ...] = ()
         with suppress(OSError):
             self._stored = session.diff_file.read_bytes()  # of a session that goes on
+
+    @property
+    def patch(self) -> bytes:
+        """The stored diff; another object once it is another diff."""
+        return self._stored
 
     def update(self) -> None:
         """To be called after everything that may have written."""

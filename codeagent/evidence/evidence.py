@@ -91,7 +91,8 @@ class Evidence:
     """Fed with every result; asked before each inference and at the end. Used from one thread.
 
     `refused` names the protected paths, which are never read on the host. `sync` brings a host edit into the
-    private copy; without it a note says that the copy has the old version.
+    private copy; without it a note says that the copy has the old version. `change` gives what the agent has
+    changed so far, as an object of its own for each state.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Evidence:
         refused: Callable[[str], bool] = lambda _path: False,
         sync: Sync | None = None,
         watch: bool = True,
+        change: Callable[[], object] = lambda: None,
     ) -> None:
         self._view = view
         self._host = HostTree(repo, refused)
@@ -110,6 +112,8 @@ class Evidence:
         self._watch = Watch(self._host.root, self._freshness.hint) if watch else None
         self._limits: list[Limit] = []
         self._runs: list[Run] = []
+        self._change = change
+        self._tested = change()
         self._commands: dict[str, str] = {}
         self._folders: set[str] = set()
         self._shown: dict[str, dict[str, dict[str, str]]] = {}
@@ -136,7 +140,8 @@ class Evidence:
         self._limit(call, result)
         given = arguments_of(call.arguments)
         command = str(given.get("command") or "")
-        if call.name == "apply_patch" and result.error_kind is None:
+        if (change := self._change()) is not self._tested:
+            self._tested = change
             self._runs.clear()  # what passed before says nothing of the code as it is now
         if call.name == "run_command":
             self._commands[call.call_id] = command

@@ -284,11 +284,19 @@ def test_limits_of_an_answer_are_named(session: Session) -> None:
     ]
 
 
-def test_a_passing_run_from_before_a_patch_supports_no_claim(session: Session) -> None:
-    session.run("pytest -q", "3 passed in 0.1s\n")
-    assert session.evidence.unsupported("All tests pass.") == []
-    session.observe("apply_patch", {"patch": "…"}, ToolResult("patched 1 file"))
-    assert session.evidence.unsupported("All tests pass.") == ["All tests pass."]
+@pytest.mark.parametrize("by", ["apply_patch", "run_command"])
+def test_a_passing_run_from_before_a_change_supports_no_claim(tmp_path: Path, by: str) -> None:
+    change = [b"one"]
+    with Session(tmp_path, watch=False, change=lambda: change[0]) as session:
+        session.run("pytest -q", "3 passed in 0.1s\n")
+        session.run("git status", "")
+        assert session.evidence.unsupported("All tests pass.") == []
+        change[0] = b"two"
+        session.observe(by, {"patch": "…", "command": "sed -i s/a/b/ a.py"}, ToolResult("[exit code 0; 0.01 s]"))
+        assert session.evidence.unsupported("All tests pass.") == ["All tests pass."]
+        change[0] = b"three"
+        session.run("sed -i s/b/c/ a.py && pytest -q", "3 passed in 0.1s\n")
+        assert session.evidence.unsupported("All tests pass.") == []
 
 
 SECRET = "".join(f"value_{number} = {number * number}\n" for number in range(1, 41)) + "}\n\n}\n"

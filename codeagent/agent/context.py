@@ -74,6 +74,7 @@ class Context:
         self._rate = TOKENS_PER_BYTE
         self._calibrated = False
         self._shortened = False  # and no whole response has come since
+        self._asks = True  # for what the API makes of rounds, until that has not been worth it
         self._excerpt = _Excerpt()
         self._view: list[Item] = []
         self._view_bytes = 0
@@ -214,13 +215,17 @@ class Context:
             return None
         summary = summarise(items[:start], cut, room, self._changed())
         event = Compacted([], cut, summary, message_bytes=room, tokens_per_byte=self._rate)
-        made = compact(_to_compact(items, start, before, room)) if compact and not again else None
+        asked = compact is not None and self._asks and not again
+        made = compact(_to_compact(items, start, before, room)) if compact and asked else None
         # It holds the user's messages, too: the room of both.
-        if made is not None and sum(map(_item_bytes, made.items)) > 2 * room:
-            made = None
-        head = _head(items[:start], summary, room, made.items if made is not None else ())
+        short = made is not None and sum(map(_item_bytes, made.items)) <= 2 * room
+        head = _head(items[:start], summary, room, made.items if made and short else ())
         self._show(items, replace(self._excerpt, start=start, head=head))
-        return event if made is None else replace(event, compaction=_recorded(made))
+        if made is None:
+            return event
+        # When it makes too little room, it would be asked for again in every round.
+        self._asks = short and (sum(map(_item_bytes, head)) + self._fixed) * self._rate < self._limit * _CLEARED_TO
+        return replace(event, compaction=_recorded(made)) if short else event
 
     def _tail(self, items: Sequence[Item], starts: Sequence[int]) -> int:
         """Which round is the first that stays; 0 when none can go."""

@@ -322,6 +322,26 @@ def test_a_compaction_that_leaves_too_little_room_is_not_used() -> None:
     assert compacted.compaction is None
 
 
+@pytest.mark.parametrize(("window", "size"), [(12_000, 40_000), (1_500, 600)])
+def test_what_makes_too_little_room_is_not_asked_for_again(window: int, size: int) -> None:
+    """The compaction is too long, or the window too small for what has to stay."""
+    asked: list[int] = []
+
+    def compact(items: Sequence[Item]) -> Inference:
+        asked.append(len(items))
+        return sealed(size=size)
+
+    context, conversation = (
+        Context(window, "instructions " * 100, ()),
+        long_conversation(20 if window < 9_000 else 200),
+    )
+    for number in range(200, 260):
+        view, _ = context.fit(conversation, compact)
+        assert_sendable([item for item in view if item not in sealed(size=size).items])
+        conversation += one_round(number, 300)
+    assert len(asked) == 1
+
+
 def test_an_interrupted_compaction_has_changed_nothing() -> None:
     def compact(_: Sequence[Item]) -> Inference:
         raise KeyboardInterrupt

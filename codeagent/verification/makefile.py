@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _ASSIGNMENT = re.compile(r"^\s*(?:export\s+|override\s+)*([\w.-]+)\s*(\?|\+|:{1,3})?=\s*(.*)$")
@@ -26,6 +26,11 @@ class Makefile:
     prerequisites: dict[str, list[str]] = field(default_factory=dict)
     recipes: dict[str, list[str]] = field(default_factory=dict)
     first: str = ""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Variables of make's own command line, which no file changes."""
+
+    def __post_init__(self) -> None:
+        self.variables |= self.given
 
     def read(self, text: str) -> list[str]:
         """Takes a file's text; returns the names that it includes, unknown parts of them as `*`."""
@@ -51,6 +56,8 @@ class Makefile:
         return included
 
     def _assign(self, name: str, kind: str, value: str) -> None:
+        if name in self.given:
+            return
         if kind == "+":
             value = f"{self.variables.get(name, '')} {value}"
         if kind != "?" or name not in self.variables:

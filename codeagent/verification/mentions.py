@@ -1,4 +1,4 @@
-"""Files of a check that the text of a configuration mentions, in whatever language it is written.
+"""Files of a check that the text of a configuration or of a test mentions, in whatever language it is written.
 
 A second look beside `reach`, which follows what the command starts: `tox.ini`, a justfile, `CMakeLists.txt` and their
 like are not followed, so any word of theirs that is the path of a file counts, if the file is named as a check's.
@@ -20,23 +20,24 @@ _ELSEWHERE = re.compile(
 )
 _COMMANDS = ("scripts", "tasks")
 """Of a JSON file, what else it mentions is the program: `bin`, `main`, `files`."""
-_MOST_FILES = 60
+_MOST_FILES, _MOST_TESTS = 60, 200
 _MOST_CHARACTERS = 200_000
 
 
 def mentioned(command: str, read: Callable[[str], str | None], tree: Tree) -> set[str]:
-    """The files that are named as a check's and that the command, a configuration, or one of them mentions."""
+    """The files that are named as a check's and that the command, a configuration, a test or one of them mentions."""
     # What has a test of its own is the program.
     tested = {subject(path) for path in tree.files if is_test(basename(path))}
     checks = {path for path in tree.files if named_as_check(path) and _stem(path) not in tested}
-    waiting = sorted(path for path in tree.files if is_configuration(path) and not _ELSEWHERE.search(path))[
-        :_MOST_FILES
-    ]
+    configurations = sorted(path for path in tree.files if is_configuration(path) and not _ELSEWHERE.search(path))
+    waiting = configurations[:_MOST_FILES]
+    if any(not is_test(path) for path in checks):
+        waiting += sorted(path for path in tree.files if is_test(path))[:_MOST_TESTS]
     spelt = {form: path for path in checks for form in _spellings(path)}
     found = {spelt[word] for word in _words(command) if word in spelt}
     waiting += sorted(found)
     seen: set[str] = set()
-    while checks and waiting and len(seen) < 2 * _MOST_FILES:
+    while checks and waiting and len(seen) < 2 * _MOST_FILES + _MOST_TESTS:
         path = waiting.pop()
         if path not in seen:
             seen.add(path)

@@ -28,6 +28,7 @@ _TEST_FOLDER = re.compile(
 _TEST_NAMES = _any_of(
     *("test_*", "*_test.*", "*_tests.*", "*.test.*", "*.spec.*", "*_spec.*", "*-test.*", "*-spec.*", "test-*"),
     *("test.*", "tests.*", "testing.*", "conftest.py", "*.snap", "*.bats", "*.t", "*.robot", "*.feature"),
+    *("*.golden", "*.golden.*", "*.approved.*", "*.verified.*", "*.expected", "*.expected.*", "*.expect"),
     *("testutil*", "testhelper*", "testsupport*", "testdata.*", "testlib*", "testcase*", "testbase*", "tests_*"),
 )
 _JAVA_TEST = re.compile(r"Test(?:[A-Z_0-9]\w*)?|\w*(?:Tests?|TestCase|Spec|[a-z0-9]IT)")

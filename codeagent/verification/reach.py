@@ -8,7 +8,7 @@ found. `read(path)` gives a file of the untouched tree as text, None where there
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import pairwise
@@ -209,7 +209,7 @@ class Reach:
             self.follow(text, folder)
 
     def _make(self, words: Sequence[str], folder: str) -> None:
-        given, targets, files = iter(words), [], []
+        given, targets, files, variables = iter(words), [], [], {}
         for word in given:
             if word in ("-C", "--directory"):
                 folder = normpath(join(folder, with_unknown(next(given, ""))))
@@ -219,10 +219,12 @@ class Reach:
                 folder = normpath(join(folder, with_unknown(match[1])))
             elif match := re.match(r"(?:-f|--file=|--makefile=)(.+)", word):
                 files.append(match[1])
+            elif match := re.match(r"([\w.-]+):?=(.*)", word):
+                variables[match[1]] = match[2]
             elif not word.startswith("-") and "=" not in word:
                 targets.append(word)
         for place in self._places(folder, _MAKEFILES):
-            self._made_in(place, files, targets)
+            self._made_in(place, files, targets, variables)
 
     def _places(self, folder: str, names: Sequence[str]) -> list[str]:
         """The folders that a name with `*` for what is not known may be of: those which have such a file."""
@@ -231,8 +233,10 @@ class Reach:
         known = (dirname(path) for path in self.tree.files if basename(path) in names)
         return sorted(each for each in known if fnmatchcase(each, folder))[:_MOST_FILES]
 
-    def _made_in(self, folder: str, files: Sequence[str], targets: Sequence[str]) -> None:
-        makefile = Makefile()
+    def _made_in(
+        self, folder: str, files: Sequence[str], targets: Sequence[str], variables: Mapping[str, str]
+    ) -> None:
+        makefile = Makefile(given=variables)
         self._include(makefile, files or _MAKEFILES, folder)
         for target in makefile.made(targets):
             path = path_of(target, folder)

@@ -43,6 +43,7 @@ def created(path: str, mode: int = 0o100644) -> FilePatch:
         ),
         *("src/TestMain.java", "src/UserIT.java", "tasks.py", ".eslintrc.json", "ruff.toml", "golden/out.txt"),
         *(
+            *("src/page.golden", "src/page.approved.html", "out.expected", "src/Page.verified.txt"),
             "testutils.py",
             "app/testing.py",
             "tests_helper.rb",

@@ -42,6 +42,12 @@ def test_what_such_a_file_mentions_in_turn_is_found_from_its_own_folder_and_from
     assert found("make t", tree) == {"qa/check_all.sh", "qa/check_lib.sh", "qa/expected/all.txt"}
 
 
+def test_data_that_a_test_mentions_and_that_is_named_as_what_is_expected_is_found() -> None:
+    tree = {"tests/test_a.py": 'open("data/expected_rates.csv"); open("data/rates.csv")\n'}
+    tree |= {"data/expected_rates.csv": "", "data/rates.csv": "", "data/expected_other.csv": ""}
+    assert found("pytest", tree) == {"data/expected_rates.csv"}
+
+
 @pytest.mark.parametrize(
     "command", ["python3 -c 'import checks.run'", "node -e \"require('./checks/run')\"", "sh -c '. checks/run.py'"]
 )

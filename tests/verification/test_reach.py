@@ -102,6 +102,11 @@ def test_a_new_folder_may_be_taken_for_what_a_recipe_makes() -> None:
     ]
 
 
+def test_a_variable_of_the_command_line_is_what_no_file_changes() -> None:
+    tree = {"Makefile": "PART = fast\nPART += more\nt:\n\tsh $(PART)/run.sh\n"}
+    assert those_reached("make PART=slow t", "slow/run.sh fast/run.sh", tree) == ["slow/run.sh"]
+
+
 def test_only_the_recipes_of_the_target_count() -> None:
     assert those_reached("make run", "tools/serve.py scripts/check.sh Makefile") == ["tools/serve.py", "Makefile"]
     assert those_reached("make", "tools/serve.py scripts/check.sh") == ["tools/serve.py"]

@@ -102,7 +102,7 @@ def _state() -> Finding:
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
         if there == folder:
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=".doctor-") as probe:
+            with tempfile.TemporaryFile(dir=folder) as probe:
                 probe.write(b"x" * 4096)
                 probe.flush()
         elif not os.access(there, os.W_OK | os.X_OK):

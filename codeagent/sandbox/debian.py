@@ -51,6 +51,10 @@ def missing(engine_architecture: str) -> SandboxError | None:
     return None
 
 
+# When nobody reads on, because this process was killed, the build ends with its next line; half a system has no use.
+_BUILD = 'sh "$@"; code=$?; rm -rf --one-file-system "$2/root"; exit $code'
+
+
 @contextlib.contextmanager
 def root_archive(script: Path, work: Path, steps: Steps, lock: int) -> Iterator[IO[bytes]]:
     """Runs `sandbox/build` in `work`; yields the tar archive that it writes, to be read to its end.
@@ -61,7 +65,7 @@ def root_archive(script: Path, work: Path, steps: Steps, lock: int) -> Iterator[
     """
     work.mkdir(parents=True, exist_ok=True, mode=0o700)
     source = mirror()
-    command = ["sh", str(script), str(work), source]
+    command = ["sh", "-c", _BUILD, "build", str(script), str(work), source]
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode == 0:
         # In a mount namespace of its own, what debootstrap mounts goes away with it, even when it is killed.
         command = ["unshare", "--mount", *command]

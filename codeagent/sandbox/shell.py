@@ -104,7 +104,8 @@ def _raw(terminal: int) -> Iterator[None]:
         tty.setraw(terminal)
         yield
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error):  # a terminal that was closed
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
 @contextlib.contextmanager

@@ -168,7 +168,8 @@ class Adapter:
                     progress(RetryNotice(patience.attempts + lessons, lesson, 0))
                     continue
                 wait = patience.wait_after(failure)
-                if wait is None:
+                # A compaction comes whole or not at all: silence was long enough, and the next would be as long.
+                if wait is None or (compaction is not None and failure.kind is Kind.SILENT):
                     raise
                 reason = without_key(failure.message, self._settings)
                 progress(RetryNotice(patience.attempts + lessons, reason, round(wait * 1000)))

@@ -25,6 +25,7 @@ import pytest
 
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.toolbox import Toolbox
+from tests.clocks import GONE_SECONDS, wait_until
 
 PROGRAM = """
 import json, sys, threading
@@ -211,3 +212,18 @@ def processes(engine: Engine, container: str) -> list[list[str]]:
         return list(engine.client.api.top(container)["Processes"])
     except docker.errors.APIError:  # it is about to start, or has ended
         return []
+
+
+def test_a_far_container_that_was_made_and_not_started_goes_too(
+    engine: Engine, far: str, keys: Path, environment: dict[str, str], image: str
+) -> None:
+    by_context(environment, far, keys)
+    name = f"test-far-{uuid4().hex[:12]}"
+    dying = (
+        "import os, sys\nfrom codeagent.sandbox.engine import connect\n"
+        "from codeagent.sandbox.made import create_container\n"
+        "create_container(connect(), sys.argv[1], {'Image': sys.argv[2]})\nos.kill(os.getpid(), 9)\n"
+    )
+    program = [sys.executable, "-c", dying, name, image]
+    assert subprocess.run(program, env=environment, stderr=subprocess.PIPE).returncode == -signal.SIGKILL
+    wait_until(lambda: not engine.client.api.containers(all=True, filters={"name": name}), GONE_SECONDS)

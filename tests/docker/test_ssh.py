@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from codeagent.errors import SandboxError
 from codeagent.sandbox.engine import Engine, connect
-from tests.clocks import PATIENCE
+from tests.clocks import GONE_SECONDS, PATIENCE, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -98,20 +99,32 @@ def test_a_far_side_without_an_engine_is_an_error(server: int, ssh_configuration
     assert raised.value.message.startswith("No Docker Engine answers. Tried: ssh://127.0.0.1:")
 
 
-def test_the_connection_ends_with_the_program_even_when_it_is_killed(
-    engine: Engine, server: int, ssh_configuration: None
+def test_nothing_is_left_here_or_there_when_the_program_is_killed(
+    engine: Engine, server: int, ssh_configuration: None, image: str, tmp_path: Path
 ) -> None:
     script = (
         "import sys\nfrom codeagent.sandbox.engine import connect\n"
-        "engine = connect(sys.argv[1])\nprint(engine.tunnel._client.pid, flush=True)\nsys.stdin.read()\n"
+        "from codeagent.sandbox.made import create_container\n"
+        "engine = connect(sys.argv[1])\ncreate_container(engine, sys.argv[2], {'Image': sys.argv[3]})\n"
+        "print(engine.tunnel._client.pid, flush=True)\nsys.stdin.read()\n"
     )
+    temporary, name = tmp_path / "temporary", f"test-far-{uuid4().hex[:12]}"
+    temporary.mkdir()
     with subprocess.Popen(
-        [sys.executable, "-c", script, url(engine, server)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, url(engine, server), name, image],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temporary)},
     ) as program:
         assert program.stdout
         client = int(program.stdout.readline())
+        (made,) = engine.client.api.containers(all=True, filters={"name": name})
+        assert made["State"] == "created" and len(list(temporary.iterdir())) == 1
         program.kill()
     deadline = time.monotonic() + PATIENCE
     while Path(f"/proc/{client}").exists() and " Z " not in Path(f"/proc/{client}/stat").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    wait_until(lambda: not list(temporary.iterdir()), GONE_SECONDS)
+    wait_until(lambda: not engine.client.api.containers(all=True, filters={"name": name}), GONE_SECONDS)

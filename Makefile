@@ -1,6 +1,8 @@
 # Everything runs from .venv, which is made on first use and again when pyproject.toml changes.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests start hundreds of processes; each would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: lint check test bench format
 
@@ -13,7 +15,7 @@ lint: .venv/installed
 
 ## check: everything that is fast and needs neither a container engine nor Debian packages
 check: lint
-	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not docker and not slow and not browser and not shells"
+	$(BIN)/pytest --numprocesses auto --dist worksteal --ignore tests/docker -m "not docker and not slow and not browser and not shells"
 
 ## test: everything, against real containers; installs what is missing where it may
 test:

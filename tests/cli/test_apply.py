@@ -20,6 +20,8 @@ from codeagent.session.store import Session
 from tests.applying.applied import Tree, make, patch_between, put, tree
 from tests.terminals import listening
 
+pytestmark = pytest.mark.slow
+
 OLD: Tree = {
     "a.py": (0o100644, b"x = 1\n"),
     ".git/HEAD": (0o100644, b"ref: refs/heads/main\n"),

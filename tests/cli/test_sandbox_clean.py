@@ -15,6 +15,8 @@ from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owne
 from tests.sandbox.fake_engine import Volumes, engine_at
 from tests.terminals import listening
 
+pytestmark = pytest.mark.slow
+
 START = "from codeagent.cli.main import main; main()"
 OF_NOBODY = {
     SESSION_LABEL: "k3f9x",

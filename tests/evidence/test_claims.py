@@ -80,6 +80,7 @@ LONG = ["the ", "1 ", "tests ", "所有", "a-", "the fix ", "verified ", "```a\n
 
 
 @pytest.mark.parametrize("part", LONG)
+@pytest.mark.slow
 def test_neither_a_long_answer_nor_a_long_command_takes_long(part: str) -> None:
     with processor_time_below(6):
         unsupported(part * (30_000 // len(part)), [Run("one", part * (30_000 // len(part)) + "x", 0)])

@@ -131,6 +131,7 @@ def test_the_exit_code_is_read_from_the_first_line() -> None:
 @pytest.mark.parametrize(
     "part", ["a", "a'", 'a"', "\\", '\\"', "(", "&& ", "pytest && ", "sh -c '", "-m ", "env ", "a=1 ", "5 "]
 )
+@pytest.mark.slow
 def test_no_command_takes_long(part: str) -> None:
     with processor_time_below(5):
         passing(Run("c", part * (300_000 // len(part)), 0, part * 100_000))

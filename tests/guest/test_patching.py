@@ -135,6 +135,7 @@ def test_blocks_say_exactly_what_differs(old: list[bytes], new: list[bytes]) -> 
 
 
 @pytest.mark.parametrize("kind", ["all different", "repeating", "reversed", "shuffled"])
+@pytest.mark.slow
 def test_no_texts_take_long_to_compare(kind: str) -> None:
     numbers = range(100_000)
     old = [b"%d" % (number % 7 if kind == "repeating" else number) for number in numbers]

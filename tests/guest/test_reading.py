@@ -247,6 +247,7 @@ def test_links_that_stay_inside_are_followed_and_the_real_path_is_named(tmp_path
     assert refusal(tmp_path, "dangling")[0] == "file_not_found"
 
 
+@pytest.mark.slow
 def test_a_file_swapped_for_a_link_while_it_is_read_never_leads_outside(tmp_path: Path) -> None:
     write(tmp_path, {"repo/d/f": "inside\n", "secret/f": "outside\n"})
     top, stop = tmp_path / "repo", threading.Event()
@@ -325,6 +326,7 @@ def test_a_typo_in_a_wrong_folder_finds_the_file_that_was_meant(tmp_path: Path) 
     assert "close" not in refusal(tmp_path, "nothing/.env2")[1]
 
 
+@pytest.mark.slow
 def test_looking_for_close_matches_is_bounded(tmp_path: Path) -> None:
     for number in range(60):
         (tmp_path / f"folder{number}").mkdir()

@@ -214,6 +214,7 @@ def test_tests_are_recognised_by_their_paths() -> None:
 
 @pytest.mark.parametrize("suffix", ["py", "java"])
 @pytest.mark.parametrize("piece", ["a", "a.b(", "{", "return a or ", "if (x) ", "import {a, ", "static A<B"])
+@pytest.mark.slow
 def test_a_hostile_file_takes_no_time_to_speak_of(suffix: str, piece: str) -> None:
     line = (piece * 2_000)[:2_000]
     start = time.process_time()

@@ -27,6 +27,7 @@ def build(script: str, work: Path) -> tuple[bytes, list[Step]]:
         os.close(lock)
 
 
+@pytest.mark.slow
 def test_the_archive_comes_whole_and_the_steps_count_packages(tmp_path: Path) -> None:
     archive, steps = build(
         """
@@ -54,6 +55,7 @@ def test_the_archive_comes_whole_and_the_steps_count_packages(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("output", ["", "half an archive"])
+@pytest.mark.slow
 def test_a_build_that_fails_says_its_last_words(tmp_path: Path, output: str) -> None:
     with pytest.raises(SandboxError) as raised:
         build(f"printf '{output}'; echo 'E: Failed getting release file' >&2; exit 3", tmp_path)
@@ -63,6 +65,7 @@ def test_a_build_that_fails_says_its_last_words(tmp_path: Path, output: str) -> 
     assert str(tmp_path) in raised.value.remedy
 
 
+@pytest.mark.slow
 def test_a_build_that_is_given_up_leaves_no_process_and_no_tree(tmp_path: Path) -> None:
     script = tmp_path / "build.sh"
     script.write_text('mkdir "$1/root"; sleep 987654 & echo $! > "$1/sleeper"; echo started; wait')

@@ -13,6 +13,8 @@ import pytest
 
 from codeagent.ui.editor import commands_like, paths_like
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import sys
 from pathlib import Path

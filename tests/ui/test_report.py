@@ -6,6 +6,8 @@ import json
 import re
 from html.parser import HTMLParser
 
+import pytest
+
 from codeagent.session.tell import markdown, trace
 from codeagent.ui.inert import inert
 from codeagent.ui.report import render_html
@@ -106,6 +108,7 @@ def test_records_of_a_wrong_shape_do_not_stop_the_page() -> None:
     assert "Loop: someday after 0 rounds" in render_html(odd)
 
 
+@pytest.mark.slow
 def test_texts_beyond_the_limit_are_counted_not_embedded() -> None:
     log = Recorder()
     log.start("big")

@@ -95,6 +95,7 @@ def test_a_signal_ends_the_look_before_at_once(large: Path) -> None:
     assert done == [STEP_ENTRIES, 0] and descriptors() == open_before
 
 
+@pytest.mark.slow
 def test_a_signal_during_the_look_after_leaves_the_comparison_out(large: Path) -> None:
     before = Snapshot.of(large)
     open_before = descriptors()

@@ -249,8 +249,12 @@ def test_an_interruption_while_the_api_compacts_changes_nothing(tmp_path: Path) 
 
 
 def test_the_time_limit_holds_while_the_api_compacts(tmp_path: Path) -> None:
-    with ModelServer(working(), compacts=hang(30), prefix="compacted") as server, opened(server) as provider:
-        ending = start(tmp_path, provider, TASK, Bounds(seconds=3))
+    with (
+        ModelServer(working(), compacts=hang(30), prefix="compacted") as server,
+        opened(server, context_window=2_500) as provider,
+    ):
+        provider.warm_up()
+        ending = start(tmp_path, provider, TASK, Bounds(seconds=2))
     assert ending.outcome is Outcome.TIME_LIMIT
     assert len(server.compactions) == 1
 

@@ -85,14 +85,20 @@ class Input:
         self._custom: set[str] = set()  # call ids that are answered in the form of a custom tool
 
     def forget(self, items: Sequence[Item], failure: Failure) -> str:
-        """Never send again which opaque items of these the server cannot read, as it says; empty when it does not."""
-        blob = "compaction" in failure.words
-        if not (blob or _UNREADABLE.search(failure.words)) or not 400 <= (failure.status or 400) < 500:
-            return ""
+        """Never send again which opaque items of these the server cannot read, as it says; empty when it does not.
+
+        When it names a compaction, reasoning may still be readable; one that it names is seldom the only one.
+        """
+        words = failure.words
         opaque = [item.source for item in items if isinstance(item, Reasoning) and self._replayed(item)]
-        unreadable = {s.response for s in opaque if not blob or s.payload.get("type") == COMPACTION}
+        compactions = [source for source in opaque if source.payload.get("type") == COMPACTION]
+        ids = [str(each.payload["id"]).lower() for each in compactions if each.payload.get("id")]
+        named = COMPACTION in words or any(re.search(rf"\b{re.escape(each)}\b", words) for each in ids)
+        if not (named or _UNREADABLE.search(words)) or not 400 <= (failure.status or 400) < 500:
+            return ""
+        unreadable = {source.response for source in (compactions if named else opaque)}
         self._unreadable |= unreadable
-        what = "compaction" if blob else "reasoning"
+        what = COMPACTION if named else "reasoning"
         return f"the server cannot read its earlier {what}; sent again without it" if unreadable else ""
 
     def encode(self, items: Sequence[Item], start: int) -> list[bytes]:

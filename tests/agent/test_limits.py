@@ -102,3 +102,14 @@ def test_time_while_the_clock_is_stopped_does_not_count() -> None:
     before = clock.elapsed()
     clock.paused += before
     assert clock.elapsed() < 1
+
+
+def test_a_budget_affords_so_many_more_inferences_like_the_last() -> None:
+    limits = Limits(Bounds(tokens=1_000), Clock())
+    assert limits.affords(2)
+    limits.spend(Usage(300, 0, 30))
+    assert limits.affords(2)
+    limits.spend(Usage(100, 0, 0))
+    assert limits.affords(5)
+    assert not limits.affords(6)
+    assert Limits(Bounds(), Clock()).affords(1_000)

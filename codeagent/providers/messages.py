@@ -29,6 +29,7 @@ _FINISHES = {
     "stop_sequence": Finish.COMPLETE,
     "tool_use": Finish.COMPLETE,
     "pause_turn": Finish.PAUSED,
+    "compaction": Finish.PAUSED,  # only where the user's own options ask for it
     "max_tokens": Finish.TRUNCATED,
     "model_context_window_exceeded": Finish.CONTEXT_FULL,
     "refusal": Finish.REFUSED,

@@ -13,7 +13,12 @@ from codeagent.providers.arguments import parsed_object
 from codeagent.providers.encoding import Shown, clean
 from codeagent.providers.messages_items import RAW_INPUT
 
-_TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+_TEXTS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "compaction_delta": "content",
+}
 
 
 class Blocks:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codeagent.conversation import Reasoning, ToolCall, ToolOutput, UserMessage, text_of
-from codeagent.errors import ErrorKind
+from codeagent.errors import ErrorKind, ModelError
 from codeagent.inference import Finish, Usage
 from tests.model_server import ModelServer, Rejection, call, raw_sse, reply, status, thought
 from tests.wire.talk import Talk
@@ -109,6 +109,21 @@ def test_redacted_thinking_and_unknown_blocks_are_kept_in_their_place() -> None:
         talk.switch(lax, API)
         talk.ask("And?")
     assert lax.requests[0].items[1]["content"] == list(first.raw)
+
+
+def test_a_compaction_that_the_users_options_ask_for_is_kept_and_gone_on_from() -> None:
+    compaction = block(0, {"type": "compaction", "content": None}, {"type": "compaction_delta", "content": "So far."})
+    with ModelServer([raw_sse(*message(compaction, stop="compaction"))]) as server:
+        talk = Talk(server, API)
+        assert talk.ask("Why?").finish is Finish.PAUSED
+    with ModelServer(rejections="allow") as without:  # the strict rules do not know it
+        talk.switch(without, API)
+        with pytest.raises(ModelError):
+            talk.infer()
+    assert without.requests[0].items[1] == {
+        "role": "assistant",
+        "content": [{"type": "compaction", "content": "So far."}],
+    }
 
 
 @pytest.mark.parametrize(

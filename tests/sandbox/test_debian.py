@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,24 @@ def test_a_build_that_is_given_up_leaves_no_process_and_no_tree(tmp_path: Path) 
     assert not (tmp_path / "root").exists()
     sleeper = (tmp_path / "sleeper").read_text().strip()
     wait_until(lambda: not running(sleeper))
+
+
+@pytest.mark.slow
+def test_a_build_whose_reader_was_killed_ends_and_leaves_no_half_made_system(tmp_path: Path) -> None:
+    script = tmp_path / "build"
+    script.write_text(
+        'set -e\nmkdir "$1/root"\ntouch "$1/root/file"\n'
+        'while sleep 0.05; do echo "I: Retrieving a 1.0" >&2; echo started; done\n'
+    )
+    program = (
+        "import os, sys\nfrom pathlib import Path\nfrom codeagent.sandbox import debian\n"
+        "lock = os.open(sys.argv[1] + '/lock', os.O_CREAT | os.O_RDWR)\n"
+        "work = Path(sys.argv[1])\n"
+        "with debian.root_archive(work / 'build', work, lambda *step: None, lock) as archive:\n"
+        "    archive.readline()\n    os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(tmp_path)]).returncode == -signal.SIGKILL
+    wait_until(lambda: not (tmp_path / "root").exists())
 
 
 def running(pid: str) -> bool:

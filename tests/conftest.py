@@ -52,7 +52,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "engine" in getattr(item, "fixturenames", ()) or item.path.is_relative_to(DOCKER_TESTS):
             item.add_marker("docker")
     # What takes longest begins first, so that the processes which share the work end at about the same time.
-    items.sort(key=lambda item: not item.path.is_relative_to(DOCKER_TESTS))
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (not item.path.is_relative_to(DOCKER_TESTS), item.path not in slow))
 
 
 def silent(what: str, done: int, total: int) -> None:

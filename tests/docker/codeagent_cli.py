@@ -55,6 +55,7 @@ class Program:
             "DOCKER_HOST": engine.host,
             "LANG": "C.UTF-8",
             "TMPDIR": tempfile.gettempdir(),
+            "SSL_CERT_DIR": os.environ["SSL_CERT_DIR"],
             "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
             **environ,
         }

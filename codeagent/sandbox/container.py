@@ -15,7 +15,7 @@ from codeagent.sandbox.attached import Attached
 from codeagent.sandbox.channel import Channel
 from codeagent.sandbox.door import TARGET, Door
 from codeagent.sandbox.frames import VERSION
-from codeagent.sandbox.hardening import Plan, options
+from codeagent.sandbox.hardening import Dispensable, Plan, options
 from codeagent.sandbox.made import create_container, remove_container
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner, is_gone
 from codeagent.sandbox.pending import ChannelLost
@@ -70,11 +70,8 @@ def start_container(engine: Engine, plan: Plan, settings: SandboxSettings, folde
         reason = " ".join(str(error.explanation or error).split())
         if folder is not None and (str(folder) in reason or TARGET in reason):
             return start_container(engine, plan, settings, None)
-        if "disable_ipv6" in reason and plan.ipv6:
-            # A kernel without IPv6 has no such switch, and no ::1 to offer.
-            return start_container(engine, replace(plan, ipv6=False), settings, folder)
-        if "dns" in reason.lower() and plan.resolver:
-            return start_container(engine, replace(plan, resolver=False), settings, folder)
+        if refused := {one for one in Dispensable if one in reason.lower()} - plan.without:
+            return start_container(engine, replace(plan, without=plan.without | refused), settings, folder)
         raise SandboxError(f"The container cannot be started: {reason[:500]}", _remedy(reason)) from error
     except requests.RequestException as error:
         raise _silent() from error

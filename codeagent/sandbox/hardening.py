@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal
 
 from codeagent.settings import SandboxSettings
@@ -34,12 +35,23 @@ class Mount:
     mode: int = 0o555
 
 
+class Dispensable(StrEnum):
+    """What a container is started without where an engine refuses it; the word that its refusal then holds.
+
+    IPV6 is `::1`, which needs a kernel with IPv6. RESOLVER stands in for the host's, which is out of the container's
+    reach. INODES bounds the number of files on `/tmp`, which the limit of memory bounds as well.
+    """
+
+    IPV6 = "disable_ipv6"
+    RESOLVER = "dns"
+    INODES = "nr_inodes"
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What distinguishes one container from another. `image` is exact (an id), `argv` starts the guest.
 
-    `image_volumes` are the paths that the image declares as volumes. `ipv6` is off only for engines whose kernel
-    has none, `resolver` only for engines that refuse one to a container without a network.
+    `image_volumes` are the paths that the image declares as volumes, `without` what the engine has refused.
     """
 
     image: str
@@ -47,8 +59,7 @@ class Plan:
     labels: Mapping[str, str]
     mounts: Sequence[Mount]
     image_volumes: Sequence[str] = ()
-    ipv6: bool = True
-    resolver: bool = True
+    without: frozenset[Dispensable] = frozenset()
 
 
 def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
@@ -60,6 +71,8 @@ def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
         if path.rstrip("/") not in taken
     ]
     mounts = [*unlimited, *plan.mounts]
+    resolver = Dispensable.RESOLVER not in plan.without
+    inodes = "" if Dispensable.INODES in plan.without else f",nr_inodes={TMP_INODES}"
     return {
         "Image": plan.image,
         "Entrypoint": list(plan.argv),
@@ -88,8 +101,8 @@ def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
             "SecurityOpt": ["no-new-privileges"],
             "NetworkMode": "none",
             # Without a network the host's resolver is of no use, and its names are nobody's business.
-            "Dns": ["127.0.0.1"] if plan.resolver else [],
-            "DnsSearch": ["."] if plan.resolver else [],
+            "Dns": ["127.0.0.1"] if resolver else [],
+            "DnsSearch": ["."] if resolver else [],
             "IpcMode": "private",
             "Memory": settings.memory,
             "MemorySwap": settings.memory,
@@ -98,8 +111,8 @@ def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
             "ShmSize": SHM_SIZE,
             # The engine writes neither files' contents nor secrets to its disk, and replies are seven times faster.
             "LogConfig": {"Type": "none"},
-            "Sysctls": _LOOPBACK_IPV6 if plan.ipv6 else {},
-            "Tmpfs": {TMP: f"rw,exec,nosuid,nodev,size={settings.tmp_size},nr_inodes={TMP_INODES},mode=1777"},
+            "Sysctls": {} if Dispensable.IPV6 in plan.without else _LOOPBACK_IPV6,
+            "Tmpfs": {TMP: f"rw,exec,nosuid,nodev,size={settings.tmp_size}{inodes},mode=1777"},
             "Mounts": [_mount(mount) for mount in mounts],
         },
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from codeagent.sandbox.hardening import Mount, Plan, options
+from codeagent.sandbox.hardening import TMP, Dispensable, Mount, Plan, options
 from codeagent.settings import SandboxSettings
 
 SETTINGS = SandboxSettings(memory=1 << 30, cpus=1.5, pids=100, tmp_size=1 << 20)
@@ -90,12 +90,17 @@ def test_the_wall_is_this() -> None:
 
 
 def test_a_kernel_without_ipv6_gets_no_switch_for_it() -> None:
-    assert options(replace(PLAN, ipv6=False), SETTINGS)["HostConfig"]["Sysctls"] == {}
+    assert options(replace(PLAN, without=frozenset({Dispensable.IPV6})), SETTINGS)["HostConfig"]["Sysctls"] == {}
 
 
 def test_an_engine_that_refuses_a_resolver_without_a_network_is_given_none() -> None:
-    host = options(replace(PLAN, resolver=False), SETTINGS)["HostConfig"]
+    host = options(replace(PLAN, without=frozenset({Dispensable.RESOLVER})), SETTINGS)["HostConfig"]
     assert (host["Dns"], host["DnsSearch"]) == ([], [])
+
+
+def test_an_engine_that_knows_no_limit_of_inodes_still_limits_the_size() -> None:
+    host = options(replace(PLAN, without=frozenset({Dispensable.INODES})), SETTINGS)["HostConfig"]
+    assert host["Tmpfs"] == {TMP: f"rw,exec,nosuid,nodev,size={1 << 20},mode=1777"}
 
 
 def test_nothing_of_the_hosts_environment_is_passed_on() -> None:

@@ -219,7 +219,8 @@ def mounts_inside(texts: Mapping[str, str], hooks: Iterable[str], generated: Pat
     files = [
         Mount("bind", f"{WORKSPACE}/{path}", str(written(generated, text))) for path, text in sorted(texts.items())
     ]
-    return [*(Mount("tmpfs", f"{WORKSPACE}/{path}") for path in hooks), *files]
+    empty = str(empty_folder(generated))
+    return [*(Mount("bind", f"{WORKSPACE}/{path}", empty) for path in hooks), *files]
 
 
 def mounts_beside(repository: Repository, generated: Path) -> list[Mount]:
@@ -230,7 +231,7 @@ def mounts_beside(repository: Repository, generated: Path) -> list[Mount]:
     return [
         Mount("bind", BESIDE, str(repository.common)),
         *(Mount("bind", f"{BESIDE}/{path}", str(written(generated, text))) for path, text in texts.items()),
-        *(Mount("tmpfs", f"{BESIDE}/{path}") for path in hooks),
+        *(Mount("bind", f"{BESIDE}/{path}", str(empty_folder(generated))) for path in hooks),
     ]
 
 
@@ -251,6 +252,13 @@ def parts_beside(repository: Repository) -> tuple[dict[str, str], list[str]]:
         if (folder := path.parent / "hooks").is_dir() and not folder.is_symlink():
             hooks.append(folder.relative_to(common).as_posix())
     return texts, sorted(set(hooks))
+
+
+def empty_folder(generated: Path) -> Path:
+    """A folder with nothing in it, to be mounted over others."""
+    folder = generated / "empty"
+    folder.mkdir(mode=0o555, parents=True, exist_ok=True)
+    return folder
 
 
 def written(folder: Path, text: str) -> Path:

@@ -293,12 +293,15 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def mounts(found: Found, empty: Path, top: str = WORKSPACE) -> list[Mount]:
-    """An empty file over each file, an empty folder over each folder. `empty` is seen by the engine."""
+def mounts(found: Found, file: Path, folder: Path, top: str = WORKSPACE) -> list[Mount]:
+    """An empty file over each file, an empty folder over each folder; both are seen by the engine.
+
+    A tmpfs would not do: Podman copies what it covers into it.
+    """
     covered = tuple(folder + "/" for folder in found.folders)
     files = [path for path in found.files if not path.startswith(covered)]
     folders = [path for path in found.folders if not path.startswith(covered)]
     return [
-        *(Mount("tmpfs", f"{top}/{path}", read_only=True) for path in folders),
-        *(Mount("bind", f"{top}/{path}", str(empty), read_only=True) for path in files),
+        *(Mount("bind", f"{top}/{path}", str(folder)) for path in folders),
+        *(Mount("bind", f"{top}/{path}", str(file)) for path in files),
     ]

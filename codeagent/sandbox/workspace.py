@@ -117,7 +117,7 @@ class RepositoryLayout:
                 "no engine can mount over it.",
                 "Rename it, or move it out of the repository.",
             )
-        return protected.mounts(self.found, git.written(self.generated, ""), top)
+        return protected.mounts(self.found, git.written(self.generated, ""), git.empty_folder(self.generated), top)
 
     def _git_texts(self, *, copy: bool) -> tuple[dict[str, str], list[str]]:
         gits = self.found.gits

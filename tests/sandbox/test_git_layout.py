@@ -101,7 +101,8 @@ def test_submodules_and_hooks_inside_are_replaced_too(tmp_path: Path) -> None:
     }
     assert git.hooks(tmp_path, [".git"]) == [".git/hooks"]
     mounts = git.mounts_inside(texts, [".git/hooks"], tmp_path / "generated")
-    assert mounts[0] == Mount("tmpfs", "/workspace/.git/hooks")
+    assert mounts[0] == Mount("bind", "/workspace/.git/hooks", str(tmp_path / "generated/empty"))
+    assert list((tmp_path / "generated/empty").iterdir()) == []
     assert {Path(mount.source).read_text() for mount in mounts[1:]} == set(texts.values())
 
 

@@ -80,10 +80,9 @@ def test_a_walk_finds_files_folders_links_and_further_names(tmp_path: Path) -> N
         links=("x.key", "y.key"),
         gits=(".git", "sub/.git"),
     )
-    assert protected.mounts(found, Path("/empty")) == [
-        Mount("tmpfs", "/workspace/.aws"),
-        Mount("tmpfs", "/workspace/c/.ssh"),
-        *(Mount("bind", f"/workspace/{path}", "/empty") for path in found.files),
+    assert protected.mounts(found, Path("/file"), Path("/folder")) == [
+        *(Mount("bind", f"/workspace/{path}", "/folder") for path in found.folders),
+        *(Mount("bind", f"/workspace/{path}", "/file") for path in found.files),
     ]
 
 

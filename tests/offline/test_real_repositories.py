@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import shutil
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 import rich
 
 import codeagent
-from codeagent.providers.offline.source import scan
+from codeagent.providers.offline.source import functions_of, part
 from tests.offline.machine import Machine
 
 PACKAGES = {
@@ -56,7 +55,6 @@ def test_the_line_is_cited(package: str, question: str, path: str, text: str, tm
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-@pytest.mark.slow
 def test_functions_and_returns_are_those_that_pythons_own_parser_finds(package: str) -> None:
     for path in PACKAGES[package].rglob("*.py"):
         text = path.read_text(encoding="utf-8")
@@ -64,7 +62,7 @@ def test_functions_and_returns_are_those_that_pythons_own_parser_finds(package: 
         functions = {
             (one.name, one.lineno) for one in nodes if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
         }
-        found = scan(path.name, text).functions
-        assert {(function.name, function.line) for function in found} == functions, path
-        returns = {one.line for function in found for one in function.statements if re.match(r"return\b", one.text)}
+        found = functions_of(path.name, text)
+        assert {(one.name, part(one.node, "name").start_point.row + 1) for one in found} == functions, path  # type: ignore[union-attr]
+        returns = {one.line for function in found for one in function.statements if one.kind == "return"}
         assert returns == {one.lineno for one in nodes if isinstance(one, ast.Return)}, path

@@ -1,375 +1,305 @@
-"""What the investigator knows of a source file: its types, its functions, and their statements with the conditions
-around them.
+"""What a source file says: its functions, where they give nothing back or raise, and under which conditions.
 
-One scanner reads all languages. It cuts a file into pieces (statements, and heads of blocks), by indentation for
-Python and by braces for the others, and puts them in order. It reads what a person would see at a glance, in files
-that may be cut, broken or written in a dialect. It never fails; it finds less.
+The grammars of tree-sitter name alike what is alike in all languages: one table of kinds serves them all.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from importlib import import_module
+from itertools import islice
+from typing import NamedTuple
 
-MAX_PIECE = 4_000
-"""Characters of one statement that are looked at: no line of a hostile file costs more."""
-MAX_GUARDS = 60
-"""Conditions around one statement; what lies deeper is not looked at."""
+from tree_sitter import Language, Node, Parser
 
-_PYTHON = frozenset("py pyi pyw".split())
-_C = frozenset("c h cc cpp cxx hpp hh hxx".split())
-_BRACES = _C | frozenset("java groovy cs js mjs cjs jsx ts tsx mts cts vue go kt kts scala swift rs php dart".split())
+MAX_SECONDS = 2.0  # for parsing one file; honest ones take a hundredth of that
+MAX_NODES = 200_000
+MAX_DEPTH = 40
+STACK = 256 << 20  # bytes; the parser recurses, and a hostile file is nested as deeply as it is long
+LANGUAGES = {"py": "python", "pyi": "python", "java": "java", "c": "c", "h": "c", "go": "go"}
+LANGUAGES |= dict.fromkeys(("js", "mjs", "cjs", "jsx"), "javascript") | dict.fromkeys(("ts", "tsx"), "typescript")
+_ROLES = {
+    "type": r"(abstract_)?(class|interface|enum|record)_(definition|declaration)|type_spec",
+    "function": r"(generator_)?(function|method|constructor)_(definition|declaration|expression)|arrow_function",
+    "closed": r"lambda|lambda_expression|func_literal|object_creation_expression",
+    "return": r"return_statement",
+    "raise": r"(raise|throw)_statement",
+    "leave": r"(break|continue)_statement",
+    "plain": r"(expression|assignment|assert|pass)_statement|(\w+_)?declaration",
+    "case": r"(case|except|catch)_clause|case_statement|switch_(case|default|rule|block_statement_group)|\w+_case",
+    "call": r"call|call_expression|method_invocation",
+    "choice": r"ternary_expression|conditional_expression",
+    "wrapper": r"parenthesized_expression|await|(await|cast|as|non_null)_expression",
+}
+_CALLEE = re.compile(r"(?:(\w+)(?:\([^()]*\))?\s*(?:[?!]?\.|->|::)\s*)?(\w+)\s*(?:<[^()]*>)?\s*$")
+_DEFAULT = re.compile(r"(?:.*\.)?(?:get|pop|next|getattr|orElse|getOrDefault)\(.*\b(?:None|null)\)")
+_TARGET = re.compile(r"(?:(?:this|self)(?:\.|->))?[*&]*(\w+)(?:,.*)?")
+part = Node.child_by_field_name
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A condition around a statement. `kind` is `if`, `elif`, `else` (then `text` is the condition that did not
-    hold), `loop`, `case`, `except`, or `lambda` for a function that is only passed on."""
+class Code(NamedTuple):
+    """A statement of the role `kind`, and what it returns or sets `target` to; or a note on one, of that phrase."""
 
     kind: str
-    line: int
+    node: Node
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """`text` without comments and the insides of strings, `shown` as it stands in the file; both on one line."""
-
-    line: int
-    last_line: int
-    text: str
-    shown: str
-    guards: tuple[Guard, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Function:
-    """`owner` is the type it belongs to, empty for none."""
-
-    name: str
-    owner: str
-    source: Source
-    line: int
-    header: str
-    statements: list[Statement] = field(default_factory=list)
+    target: str = ""
+    value: Node | None = None
 
     @property
-    def path(self) -> str:
-        return self.source.path
+    def line(self) -> int:
+        return self.node.start_point.row + 1
+
+
+class Place(NamedTuple):
+    """Where a function ends with nothing, or raises; `kind` is a phrase of the answer."""
+
+    kind: str
+    code: Code
+    notes: list[Code]
+
+
+class Call(NamedTuple):
+    """`receiver` is the last name before the dot, empty for none; `decides` when only a condition depends on it."""
+
+    name: str
+    receiver: str
+    arguments: int
+    line: int
+    decides: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """`owner` is the type it belongs to, empty for none; `bases` are the types that one builds on; `text`, `others`
+    and `imports` the text, all functions and the imports of its file."""
+
+    path: str
+    text: str
+    imports: list[str]
+    others: list[Function]
+    node: Node
+    body: Node
+    name: str
+    owner: str
+    bases: list[str]
 
     @property
     def title(self) -> str:
         return f"{self.owner}.{self.name}" if self.owner else self.name
 
+    @cached_property
+    def statements(self) -> list[Code]:
+        """In the order of the text, without those of functions inside. An expression that is all is returned."""
+        if not re.search("block|body|compound", self.body.type):
+            return [Code("return", self.body, text_of(self.body), "", self.body)]
+        inside = walk(self.body, ("type", "function", "closed"))
+        return [_statement(one) for one in inside if role(one.type) in ("return", "raise", "leave", "plain")]
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Source:
-    """One file. `clean` is `text` with comments and the insides of strings as blanks; `types` are the headers of its
-    types, by name."""
+    def nothing(self, values: Sequence[str]) -> list[Place]:
+        """Every place where it can give one of `values` back."""
+        found, returns = list[Place](), [(at, one) for at, one in enumerate(self.statements) if one.kind == "return"]
+        for at, one in returns:
+            field, name = re.subn(r"^(?:self|this)(?:\.|->)", "", text_of(one.value) or "None")[::-1]
+            alike = [other for other in self.others if field and other.owner == self.owner]
+            before = [*self.statements[:at], *(code for other in alike for code in other.statements)]
+            sets = [other._replace(kind="set") for other in before if other.value and other.target == name]
+            emptied = [other for other in sets if self._gives(other.value, values)][:1]
+            if kind := self._gives(one.value, values) or "place" * len(emptied):
+                found.append(self.place(kind, at, emptied))
+        full = any(text_of(one.value) not in ("", "None") for _, one in returns)
+        if full and "None" in values and self.path.endswith(".py") and _falls_off(self.body):
+            found.append(self.place("falls_off", len(self.statements)))
+        return found
 
-    path: str
-    text: str
-    clean: str
-    functions: list[Function] = field(default_factory=list)
-    types: dict[str, str] = field(default_factory=dict)
+    def raising(self, names: Sequence[str]) -> list[Place]:
+        """Every place where it raises one of the names, or anything; also again, or by making it for the caller."""
+        named, found = re.compile(rf"\b(?:{'|'.join(names)})\b"), list[Place]()
+        for at, one in enumerate(self.statements):
+            made, given, _ = one.text.partition(" ")[2].partition("(")
+            caught = self.conditions(one.node) if one.kind == "raise" and re.fullmatch(r"[a-z]?\w*", made) else []
+            if one.kind == "raise" or (one.kind == "return" and given and names):
+                texts = [made, *(condition.text for condition in caught)]
+                found += [self.place("place", at)] if not names or any(map(named.search, texts)) else []
+        return found
 
+    def calls_behind(self, places: Sequence[Place]) -> list[Call]:
+        """The calls whose results are returned, or set to what is returned or tested, and those in conditions."""
+        tests = [note for place in places for note in place.notes if note.kind != "set"]
+        words = " ".join(text_of(one.value).partition(".")[0] for one in self.statements if one.kind == "return")
+        names, calls = {*re.findall(r"\w+", " ".join([words, *(test.text for test in tests)]))}, list[Call]()
+        for one in self.statements:
+            if one.target in names or (one.kind == "return" and not re.search(r"[!=]=|\bis\b", one.text)):
+                calls += calls_in(one.node)
+        return [*calls, *(call._replace(decides=True) for test in tests for call in calls_in(test.node))]
 
-def _suffix(path: str) -> str:
-    return path.rpartition(".")[2].lower()
+    def conditions(self, node: Node) -> list[Code]:
+        """What must hold for reaching a statement, the outermost first."""
+        found = list[Code]()
+        while node != self.body and (around := node.parent) and len(found) < MAX_DEPTH:
+            if role(node.type) == "case":
+                head = re.split(r":(?:\s|$)|->|\{", text_of(node))[0].strip()
+                found.append(Code("when", (node.named_children or [node])[0], head))
+            if own := part(around, "condition"):
+                at = around.children.index(node)
+                tests = [own, *(part(one, "condition") for one in around.children[:at] if one.type == "elif_clause")]
+                kind = {"consequence": "when", "alternative": "otherwise"}.get(around.field_name_for_child(at) or "")
+                found += [Code(kind, one, text_of(one)) for one in reversed(tests) if one and kind]
+            node = around
+        return found[::-1]
 
+    def place(self, kind: str, at: int, notes: Sequence[Code] = ()) -> Place:
+        """A place at a statement, or behind the last one."""
+        before, one = self.statements[:at], self.statements[min(at, len(self.statements) - 1)]
+        if not (tests := self.conditions(one.node) if kind != "falls_off" else []):
+            ways_out = [other.node for other in before if other.kind != "plain"]
+            passed = dict.fromkeys(test for way_out in ways_out for test in self.conditions(way_out)[-1:])
+            tests = [test._replace(kind="passed" if test.kind == "when" else "when") for test in passed]
+        words = {*re.findall(r"\w+", " ".join(test.text for test in tests))}
+        sets = [other._replace(kind="set") for other in before if other.target in words and "(" in other.text]
+        return Place(kind, one, [*tests, *notes, *sets])
 
-def is_python(path: str) -> bool:
-    return _suffix(path) in _PYTHON
-
-
-def is_source(path: str) -> bool:
-    return _suffix(path) in _PYTHON | _BRACES
-
-
-def is_test(path: str) -> bool:
-    """Whether a path looks like that of a test."""
-    return re.search(r"(?:^|/)(?:tests?|testing|__tests__|specs?|testdata)/", path, re.IGNORECASE) is not None or (
-        re.search(r"(?:^|/)test_[^/]*$|[_.](?:test|spec)\.\w+$|(?:Tests?|IT)\.\w+$", path) is not None
-    )
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())
+    def _gives(self, node: Node | None, values: Sequence[str], depth: int = MAX_DEPTH) -> str:
+        """The kind of place that a returned expression makes; empty when it is not seen to be nothing."""
+        text, kind = text_of(node) or "None", role(node.type) if node else ""
+        if text in values or (kind == "call" and "None" in values and _DEFAULT.fullmatch(text)):
+            return "place"
+        parts = node.named_children if node and depth else []
+        if node and kind == "call" and "None" in values and (call := next(calls_in(node), None)):
+            types, python = types_of(self.text, call.receiver), self.path.endswith(".py")
+            maps = python or any(one.endswith(("Map", "Properties")) for one in types)
+            names = ("get",) if python else ("get", "remove", "getProperty")
+            return "maybe" if maps and call.name in names and call.arguments == 1 else ""
+        if node and kind == "choice":
+            parts = parts[1:] if part(node, "condition") else parts[::2]
+        elif node and (kind == "wrapper" or any(one.type in ("or", "||", "??") for one in node.children)):
+            parts = parts[-1:]
+        else:
+            parts = parts[:1] if node and node.type == "expression_list" else []
+        return max((self._gives(one, values, depth - 1) for one in parts), default="")  # a place before a maybe
 
 
 @lru_cache(maxsize=256)
-def scan(path: str, text: str) -> Source:
-    """Reads a file, or what was shown of it, with empty lines for the rest."""
-    outline = _Outline(path, text)
-    if is_source(path):
-        for piece in (_by_indentation if is_python(path) else _by_braces)(outline.source.clean):
-            outline.take(*piece)
-    return outline.source
+def functions_of(path: str, text: str) -> list[Function]:
+    """All functions of a file; none where its language is not known or reading it takes too long."""
+    if not is_source(path):
+        return []
+    module = import_module(f"tree_sitter_{LANGUAGES[path.rpartition('.')[2]]}")
+    parser = Parser(Language((module.language if hasattr(module, "language") else module.language_tsx)()))
+    content, end, usual = text.encode(errors="replace"), time.monotonic() + MAX_SECONDS, threading.stack_size(STACK)
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            late, read = (lambda *_: time.monotonic() > end), (lambda at, _: content[at : at + 65_536])
+            root = thread.submit(parser.parse, read, progress_callback=late).result().root_node
+    except ValueError:  # it was late
+        return []
+    finally:
+        threading.stack_size(usual)
+    nodes = list(islice(walk(root), MAX_NODES))
+    imports = [text_of(node) for node in nodes if node.type.startswith(("import", "lexical"))]
+    found = list[Function]()
+    for node in nodes:
+        if role(node.type) == "function" and (body := part(node, "body")) and (name := _name(node)):
+            found.append(Function(path, text, imports, found, node, body, name, *_owner(node)))
+    return found
 
 
-# Comments and strings
-
-_STRING = r""""(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?"""
-_TRIPLE = r"""("{3}|'{3})(?:\\.|.)*?(?:\1|\Z)"""
-_QUOTED = re.compile(rf"\#[^\n]*|{_TRIPLE}|{_STRING}", re.DOTALL)
-_QUOTED_OR_COMMENT = re.compile(rf"//[^\n]*|/\*.*?(?:\*/|\Z)|{_TRIPLE}|{_STRING}|`(?:\\.|[^`\\])*`?", re.DOTALL)
-_ANNOTATION = re.compile(r"@(?!interface)[\w.]+(?:\s*\([^()]*\))?")
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
+def is_source(path: str) -> bool:
+    return path.rpartition(".")[2] in LANGUAGES
 
 
-def without_comments(text: str, path: str) -> str:
-    """`text` with comments, annotations and the insides of strings as blanks: the same length, the same lines.
-    Lines end with a form feed inside a string: it is one piece, wherever its lines begin."""
-
-    def blank(match: re.Match[str]) -> str:
-        found = match.group()
-        if found[0] not in "\"'`" or len(found) < 2:
-            return re.sub(r"[^\n]", " ", found)
-        inner = re.sub(r"[^\f]", " ", found[1:-1].replace("\f", " ").replace("\n", "\f"))
-        return found[0] + inner + (found[-1] if found[-1] == found[0] else " ")
-
-    if is_python(path):
-        return _QUOTED.sub(blank, text)
-    clean = _QUOTED_OR_COMMENT.sub(blank, text)
-    return (_DIRECTIVE if _suffix(path) in _C else _ANNOTATION).sub(blank, clean)
+@cache
+def role(kind: str) -> str:
+    """The first of `_ROLES` that fits a kind of node, or nothing."""
+    return next((role for role, kinds in _ROLES.items() if re.fullmatch(kinds, kind)), "")
 
 
-# Pieces: start, end, depth, and whether a block opens. What follows at a greater depth lies in that block.
-
-_Piece = tuple[int, int, int, bool]
-
-
-def _by_indentation(clean: str) -> Iterator[_Piece]:
-    """Logical lines: brackets closed, backslashes joined."""
-    start, at, brackets, depth = -1, 0, 0, 0
-    for line in clean.split("\n"):
-        if start >= 0 and re.match(r"\s*(?:async\s+def|def|class)\s", line):  # a bracket was never closed
-            yield start, at - 1, depth, False
-            start = -1
-        if start < 0 and line.strip():
-            start, brackets = at + len(line) - len(line.lstrip()), 0
-            depth = len(line.expandtabs()) - len(line.expandtabs().lstrip())
-        if start >= 0:
-            brackets += len(re.findall(r"[([{]", line)) - len(re.findall(r"[)\]}]", line))
-            if brackets <= 0 and not line.endswith("\\"):
-                yield start, at + len(line), depth, line.rstrip().endswith(":")
-                start = -1
-        at += len(line) + 1
-    if start >= 0:
-        yield start, len(clean), depth, False
+def text_of(node: Node | None, end: int | None = None) -> str:
+    """The text of a node on one line, as far as the byte `end` of the file, without brackets around all of it."""
+    text = (node.text or b"")[: end and end - node.start_byte] if node else b""
+    line = " ".join(text.decode(errors="replace").split()).rstrip(";")
+    return line[1:-1] if node and node.type == "parenthesized_expression" else line
 
 
-_LITERAL = re.compile(r"(?:[,:?(\[&|\]]|\breturn)\s*\Z")
-_PASSED_ON = re.compile(r"(?:\)|->|=>)\s*\Z")
-_LABEL = re.compile(r"\s*(?:case\b[^?]*|default\s*)\Z")
-_NEXT = re.compile(
-    r"\s*(?:(?:return|throw|if|for|while|switch|const|let|var|break|continue)\b|[\w$ ]+\([^()\n]*\)[^;\n]*\{[ \t]*\n)"
-)
-_WAITS = re.compile(r"\s*(?:(?:else|if|for|while|do)\b.*\)|(?:.*\b)?(?:else|do))?\s*\Z", re.DOTALL)
-_BARE_CONDITION = re.compile(r"\s*(?:if|for|switch)\s+[^\s(]")
+def walk(node: Node, closed: Sequence[str] = ()) -> Iterator[Node]:
+    """A node and all below it in the order of the text, but nothing inside those of the closed roles."""
+    waiting = [node]
+    while waiting:
+        yield (node := waiting.pop())
+        if role(node.type) not in closed:
+            waiting += reversed(node.named_children)
 
 
-def _by_braces(clean: str) -> Iterator[_Piece]:
-    """Statements end at `;`, where a block begins or ends, and before a line that begins another one. Labels of a
-    `switch` lie between the depths of the statements around and below them: blocks count double."""
-    start, blocks, opened = 0, 0, list[str]()
-    for match in re.finditer(r"[(){}\[\];:\n]", clean):
-        at, mark, depth = match.start(), match.group(), 2 * blocks + 1
-        piece = clean[max(start, at - MAX_PIECE) : at]
-        enclosed = bool(opened) and opened[-1] != "block"
-        ends = opens = False
-        if mark in "([":
-            opened.append("bracket")
-        elif mark in ")]":
-            del opened[len(opened) - (opened[-1:] == ["bracket"]) :]
-        elif mark == "{" and (enclosed or _LITERAL.search(piece)) and not _PASSED_ON.search(piece):
-            opened.append("literal")
-        elif mark == "{":
-            ends = opens = True
-            opened.append("block")
-            blocks += 1
-        elif mark == "}":
-            while opened[-1:] == ["bracket"]:
-                opened.pop()
-            ends = bool(opened) and opened.pop() == "block"
-            blocks -= ends
-        elif not enclosed and mark == ":":
-            ends = opens = _LABEL.match(piece) is not None
-            depth -= 1
-        elif not enclosed and mark == ";":
-            ends = not _BARE_CONDITION.match(piece)
-        elif not enclosed:
-            ends = _NEXT.match(clean, at) is not None and not _WAITS.match(piece)
-        if ends:
-            yield start, at, depth, opens
-            start = at + 1
-    yield start, len(clean), 2 * blocks + 1, False
+def calls_in(node: Node) -> Iterator[Call]:
+    """All calls in a node, in the order of the text."""
+    for one in walk(node):
+        given = part(one, "arguments") if role(one.type) == "call" else None
+        if given and (match := _CALLEE.search(text_of(one, given.start_byte)[-200:])):
+            yield Call(match[2], match[1] or "", given.named_child_count, one.start_point.row + 1)
 
 
-# Heads: the keyword, type or function that a piece begins with
-
-_PYTHON_HEAD = re.compile(r"(?:async\s+)?(if|elif|else|for|while|try|except|finally|with|case)\b")
-_HEAD = re.compile(
-    r"(else\s+if|if|else|foreach|for|while|do|switch|match|when|try|catch|finally|synchronized|case|default)\b"
-)
-_KINDS = {kind: kind for kind in ("if", "elif", "else", "case", "except")} | {
-    "else if": "elif", "for": "loop", "foreach": "loop", "while": "loop", "catch": "except", "default": "case",
-}  # fmt: skip
-_TYPE = re.compile(
-    r"(?:\w+\s+){0,6}?(?:enum\s+class|class|@?interface|record|trait|object|enum|namespace|type)\s+(\w+)"
-    r"|(?:\w+\s+){0,4}?(?:struct|union|impl)\s+(\w+)[^()]*$"
-)
-_FUNCTIONS = (
-    re.compile(r"(?:async\s+)?(?P<owner>)def\s+(?P<name>\w+)"),
-    re.compile(r"func\s+\(\s*\w*\s*\*?(?P<owner>\w+)[^)]*\)\s*(?P<name>\w+)\s*[(\[]"),
-    re.compile(r"[^=]*?(?P<owner>)(?P<name>[\w$]+)\s*[:=]\s*(?:async\s*)?(?:function\b|[^=]*=>\s*$)"),
-    re.compile(
-        r"(?s:(?!.*\b(?:return|new|throw|await)\b[^(]*\())[^=(]*?(?<![\w$.])(?:(?P<owner>\w+)\s*::\s*)?"
-        r"(?P<name>(?!(?:if|for|while|switch|catch|function|sizeof|super|this)\b)~?[\w$]+)\s*(?:<[^()=]*>)?\s*\("
-    ),
-)
-_ARROW = re.compile(r"[^=;]*=\s*(?:async\s*)?(?:\([^()]*\)|\w+)\s*(?::[^=]+)?=>\s*(?=[^\s{])")
-_ANONYMOUS = re.compile(r"\bnew\s+(?:\w+\.)*(\w+)\s*(?:<[^()]*>)?\s*\([^{]*\)\s*\Z")
+@lru_cache(maxsize=4_096)
+def types_of(text: str, name: str) -> list[str]:
+    """The types that a variable, field or parameter of this name is declared with, as written in the file."""
+    found = re.findall(
+        rf"\b([A-Z]\w*)(?:<[^;(){{}}]{{0,80}}>)?(?:\[\])?[\s*&]+{name}\b\s*[;=,():]"
+        rf"|\b{name}(?:\([^()\n]*\)\s*->|\s*\??:|\s*:?=)\s*(?:(?:await|new|readonly)\s+|&|\w+\.|Optional\[|['\"])*"
+        r"([A-Z]\w*)",
+        text,
+    )
+    return list(dict.fromkeys(one or other for one, other in found))
 
 
-def _head(text: str, opens: bool, python: bool) -> tuple[str, int] | None:
-    """The keyword that a piece begins with, and where its head ends; None when it has none."""
-    match = (_PYTHON_HEAD if python else _HEAD).match(text)
-    if match is None:
-        return None
-    word, after = one_line(match.group(1)), text[match.end() :].lstrip()
-    end = len(text) if opens else 0
-    if python:
-        colons = (at for at, mark in _outside_brackets(text) if mark == ":" and text[at + 1 : at + 2] != "=")
-        end = next(colons, -1) + 1
-    elif word in ("else", "do", "try", "finally") and not after.startswith("("):
-        end = match.end()
-    elif word == "case" and "->" in text:
-        end = text.index("->") + 2
-    elif after.startswith("(") and word != "case":
-        end = next((at + 1 for at, mark in _outside_brackets(text) if mark == ")"), len(text))
-    return (word, end) if end else None
+def _statement(node: Node) -> Code:
+    kind, text = role(node.type), text_of(node)
+    if kind == "return":
+        return Code(kind, node, text, "", next(iter(node.named_children), None))
+    for one in (node, *node.named_children):
+        for target, value in (("left", "right"), ("name", "value"), ("declarator", "value")):
+            if (to := part(one, value)) and (name := _TARGET.fullmatch(text_of(part(one, target)))):
+                return Code(kind, node, text, name[1], to)
+    return Code(kind, node, text)
 
 
-def _outside_brackets(text: str) -> Iterator[tuple[int, str]]:
-    """Colons outside brackets, and the brackets that close the outermost ones."""
-    depth = 0
-    for match in re.finditer(r"[()\[\]{}:]", text):
-        depth -= match.group() in ")]}"
-        if depth <= 0 and match.group() not in "([{":
-            yield match.start(), match.group()
-        depth += match.group() in "([{"
+def _name(node: Node) -> str:
+    """The name of a type or function; of an anonymous function, that of what it is given to."""
+    given = ((node.parent, one) for one in ("name", "key", "left", "property"))
+    places = ((node, "name"), (node, "declarator"), *given)
+    found = next((name for holder, one in places if holder and (name := part(holder, one))), None)
+    while found and (inner := part(found, "declarator")):
+        found = inner
+    return text_of(found).rpartition(".")[2]
 
 
-def unwrapped(text: str) -> str:
-    """A text without the brackets around all of it."""
-    text = text.strip()
-    whole = text.startswith("(") and next(_outside_brackets(text), (0, ""))[0] == len(text) - 1
-    return text[1:-1].strip() if whole else text
+def _owner(node: Node) -> tuple[str, list[str]]:
+    """The type that a function belongs to, and the types that this builds on."""
+    if receiver := part(node, "receiver"):
+        return re.findall(r"\w+", text_of(receiver).partition("[")[0])[-1], []
+    around = node.parent
+    while around and role(around.type) not in ("type", "function", "closed"):
+        around = around.parent
+    body = part(around, "body") if around and role(around.type) == "type" else None
+    head = text_of(around, body.start_byte).partition(_name(around)) if around and body else ("", "", "")
+    return head[1], re.findall(r"\b[A-Z]\w+", head[2])
 
 
-# Putting the pieces in order
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    depth: int
-    guard: Guard | None = None
-    type: str = ""
-    function: Function | None = None
-
-
-class _Outline:
-    def __init__(self, path: str, text: str) -> None:
-        self.source = Source(path, text, without_comments(text, path))
-        self._python = is_python(path)
-        self._blocks: list[_Block] = []
-        self._conditions: dict[int, str] = {}
-        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
-
-    def take(self, start: int, end: int, depth: int, opens: bool) -> None:
-        while self._blocks and self._blocks[-1].depth >= depth:
-            self._blocks.pop()
-        guards: list[Guard] = []
-        start, end = self._trimmed(start, end)
-        end, head = min(end, start + MAX_PIECE), None
-        while len(guards) < 9 and (head := _head(self.source.clean[start:end], opens, self._python)):
-            guards += self._guard(head[0], start, start + head[1], depth)
-            start, end = self._trimmed(start + head[1], end)
-            if start == end:
-                break
-        if opens and head:
-            self._blocks.append(_Block(depth, guards[-1] if guards else None))
-        elif opens:
-            self._open(start, end, depth)
-        elif self._python and re.match(r"(?:async\s+)?def\b", self.source.clean[start:end]):  # all in one line
-            marks = _outside_brackets(self.source.clean[start:end])
-            stop = start + next((at + 1 for at, mark in marks if mark == ":"), end - start)
-            self._open(start, stop, depth)
-            self._record(*self._trimmed(stop, end), [])
-        elif not self._python and (arrow := _ARROW.match(self.source.clean, start, end)):
-            self._open(start, arrow.end(), depth)
-            self._record(arrow.end(), end, guards, "return ")
-        else:
-            self._record(start, end, guards)
-
-    def _trimmed(self, start: int, end: int) -> tuple[int, int]:
-        piece = self.source.clean[start:end]
-        return (
-            (start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())) if piece.strip() else (end, end)
-        )
-
-    def _line(self, offset: int) -> int:
-        return bisect_right(self._starts, offset)
-
-    def _guard(self, word: str, start: int, stop: int, depth: int) -> list[Guard]:
-        kind = _KINDS.get(word, "")
-        shown = one_line(self.source.text[start:stop]).removesuffix(":").removesuffix("->").rstrip()
-        if kind in ("if", "elif"):
-            head = self.source.clean[start:stop].removesuffix(":")
-            condition = unwrapped(re.sub(r"^(?:else\s+)?\w+", "", head))
-            start += head.rindex(condition)
-            shown = self._conditions[depth] = one_line(self.source.text[start : start + len(condition)])
-        elif kind == "else":
-            shown = self._conditions.get(depth, "")
-        return [Guard(kind, self._line(start), shown)] if kind else []
-
-    def _open(self, start: int, end: int, depth: int) -> None:
-        """Takes a head of a type, a function, or a block of no known kind."""
-        head = self.source.clean[start:end]
-        around = self._blocks[-1:] if self._python else reversed(self._blocks)
-        named = next((match for pattern in _FUNCTIONS if (match := pattern.match(head))), None)
-        if match := _TYPE.match(head):
-            name = match.group(1) or match.group(2)
-            self.source.types.setdefault(name, one_line(head))
-            self._blocks.append(_Block(depth, type=name))
-        elif named:
-            owner = named.group("owner") or next((block.type for block in around if block.type), "")
-            line = self._line(start + named.start("name"))
-            function = Function(named.group("name"), owner, self.source, line, one_line(head))
-            self.source.functions.append(function)
-            self._blocks.append(_Block(depth, function=function))
-        else:
-            self._record(start, end, [])
-            anonymous = _ANONYMOUS.search(head)
-            passed_on = Guard("lambda", self._line(start), one_line(head)) if _PASSED_ON.search(head) else None
-            self._blocks.append(_Block(depth, passed_on, anonymous.group(1) if anonymous else ""))
-
-    def _record(self, start: int, end: int, inner: list[Guard], before: str = "") -> None:
-        text, guards = self.source.clean[start:end], inner[::-1]
-        for block in reversed(self._blocks if re.search(r"\w", text) else []):
-            if block.type or len(guards) > MAX_GUARDS:
-                return
-            if block.function is not None:
-                lines, shown = (
-                    (self._line(start), self._line(end - 1)),
-                    before + one_line(self.source.text[start:end]),
-                )
-                block.function.statements.append(
-                    Statement(*lines, before + one_line(text), shown, tuple(guards[::-1]))
-                )
-                return
-            guards += [block.guard] if block.guard else []
+def _falls_off(node: Node, depth: int = MAX_DEPTH) -> bool:
+    """Whether the end of a block or clause of Python can be reached."""
+    while node.named_children and (node.type in ("block", "with_statement") or node.type.endswith("_clause")):
+        node = [one for one in node.named_children if one.type != "comment" or len(node.named_children) == 1][-1]
+    inner = [one for one in node.named_children if one.type == "block" or one.type.endswith("_clause")]
+    if role(node.type) in ("return", "raise", "leave") or text_of(node).startswith("while True:"):
+        return False
+    if node.type == "match_statement" and "case _:" in text_of(node):
+        inner = [one for one in inner[-1].named_children if one.type == "case_clause"]
+    elif node.type == "try_statement":
+        inner = [one for one in inner[any(o.type == "else_clause" for o in inner) :] if one.type != "finally_clause"]
+    elif node.type != "if_statement" or inner[-1].type != "else_clause":
+        return True
+    return not depth or any(_falls_off(one, depth - 1) for one in inner)

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,7 +101,7 @@ def test_a_far_side_without_an_engine_is_an_error(server: int, ssh_configuration
 
 
 def test_nothing_is_left_here_or_there_when_the_program_is_killed(
-    engine: Engine, server: int, ssh_configuration: None, image: str, tmp_path: Path
+    engine: Engine, server: int, ssh_configuration: None, image: str
 ) -> None:
     script = (
         "import sys\nfrom codeagent.sandbox.engine import connect\n"
@@ -108,8 +109,8 @@ def test_nothing_is_left_here_or_there_when_the_program_is_killed(
         "engine = connect(sys.argv[1])\ncreate_container(engine, sys.argv[2], {'Image': sys.argv[3]})\n"
         "print(engine.tunnel._client.pid, flush=True)\nsys.stdin.read()\n"
     )
-    temporary, name = tmp_path / "temporary", f"test-far-{uuid4().hex[:12]}"
-    temporary.mkdir()
+    # Not below pytest's folder: a socket's path may have 107 bytes.
+    temporary, name = Path(tempfile.mkdtemp()), f"test-far-{uuid4().hex[:12]}"
     with subprocess.Popen(
         [sys.executable, "-c", script, url(engine, server), name, image],
         stdin=subprocess.PIPE,

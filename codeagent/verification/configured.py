@@ -22,7 +22,7 @@ _NAMES = frozenset(
 _ELSEWHERE = re.compile(r"(?:^|/)(?:node_modules|vendor|venv|\.venv|site-packages)/")
 _RUNNER_TABLES = frozenset("jest mocha ava vitest tap nyc c8 babel".split())
 _NAMED_FILE = re.compile(
-    r"(?:^|[\s\"'=,\[(>/])((?:[\w.-]+/)*[\w.-]+\.(?:[cm]?[jt]s|py|sh|rb|json))(?=[\s\"',\])]|$)", re.M
+    r"(?:^|[\s\"'=,\[(>/])((?:[\w.-]{1,80}/){0,12}[\w.-]{1,80}\.(?:[cm]?[jt]s|py|sh|rb|json))(?=[\s\"',\])]|$)", re.M
 )
 _SET_UP = re.compile(
     r"\b(?:setupFiles(?:AfterEnv)?|globalSetup|globalTeardown|testEnvironment|testRunner|snapshotSerializers|require|spec)"

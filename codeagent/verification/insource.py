@@ -9,20 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+# To the end of the text where nothing closes it, so that each text is gone through once.
+_BODY = r"\{[ \t]*\n(?:.*?^\1\}[ \t]*\n?|.*\Z)"
+_RUST = r"#\[(?:cfg\((?:all\()?test\b|(?:\w+::)?test\b)[^\n]*\n(?:\1#\[[^\n]*\n){0,20}"
 _BLOCKS = {
-    ".rs": re.compile(
-        r"^([ \t]*)#\[cfg\((?:all\()?test\b[^\n]*\n(?:\1#\[[^\n]*\n)*"
-        r"\1(?:pub(?:\([^)\n]*\))? )?mod \w+ \{.*?^\1\}[ \t]*\n?"
-        r"|^([ \t]*)#\[(?:\w+::)?test\b[^\n]*\n(?:\2#\[[^\n]*\n)*\2(?:\w+ )*fn \w+[^\n]*\{.*?^\2\}[ \t]*\n?",
-        re.MULTILINE | re.DOTALL,
-    ),
-    ".zig": re.compile(r'^([ \t]*)test (?:"[^"\n]*" |\w+ )?\{.*?^\1\}[ \t]*\n?', re.MULTILINE | re.DOTALL),
-    ".d": re.compile(r"^([ \t]*)(?:@\w+ )*unittest\s*\{.*?^\1\}[ \t]*\n?", re.MULTILINE | re.DOTALL),
+    ending: re.compile(rf"^([ \t]*){head}{_BODY}", re.MULTILINE | re.DOTALL)
+    for ending, head in (
+        (".rs", rf"{_RUST}\1(?:pub(?:\([^)\n]*\))? )?(?:mod \w+ |(?:\w+ ){{0,3}}fn \w+[^\n]*)"),
+        (".zig", r'test (?:"[^"\n]*" |\w+ )?'),
+        (".d", r"(?:@\w+ ){0,9}unittest\s{0,9}"),
+    )
 }
 """Whole items: each may stand anywhere in its file."""
 _EXAMPLES = {
     ".rs": re.compile(r"^[ \t]*//[/!] ?```[^\n]*\n.*?^[ \t]*//[/!] ?```[ \t]*$", re.MULTILINE | re.DOTALL),
-    ".py": re.compile(r"^[ \t]*>>> .*?(?=^[ \t]*$|\"\"\"|''')", re.MULTILINE | re.DOTALL),
+    ".py": re.compile(r"^[ \t]*>>> .*?(?=^[ \t]*$|\"\"\"|'''|\Z)", re.MULTILINE | re.DOTALL),
 }
 """Parts of comments: each belongs where it stands."""
 

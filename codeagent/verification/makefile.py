@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 _ASSIGNMENT = re.compile(r"^\s*(?:export\s+|override\s+)*([\w.-]+)\s*(\?|\+|:{1,3})?=\s*(.*)$")
 _FOR_TARGETS = re.compile(r"^[^\t#=:]+:\s*(?:(?:export|override|private)\s+)*([\w.-]+)\s*(\?|\+|:{1,3})?=\s*(.*)$")
-_DEFINED = re.compile(r"^define[ \t]+([\w.-]+)[^\n]*\n(.*?)^endef\b[^\n]*$", re.MULTILINE | re.DOTALL)
+_DEFINE = re.compile(r"^define[ \t]+([\w.-]+)")
 _SUFFIXES = re.compile(r"\.(\w+)\.(\w+)")
 _INCLUDE = re.compile(r"^ *(?:-include|sinclude|include)\s+(.*)$")
 _RULE = re.compile(r"^([^\t#=][^=]*?)\s*::?(?!=)\s*([^;#]*)(?:;(.*))?$")
@@ -36,11 +37,11 @@ class Makefile:
         """Takes a file's text; returns the names that it includes, unknown parts of them as `*`."""
         included: list[str] = []
         targets: list[str] = []
-        text = text.replace("\\\n", " ")
-        for name, value in _DEFINED.findall(text):
-            self._assign(name, "", value)
-        for line in _DEFINED.sub("", text).split("\n"):
-            if line.startswith("\t"):
+        lines = iter(text.replace("\\\n", " ").split("\n"))
+        for line in lines:
+            if match := _DEFINE.match(line):
+                self._assign(match[1], "", "\n".join(takewhile(lambda each: not each.startswith("endef"), lines)))
+            elif line.startswith("\t"):
                 for target in targets:
                     self.recipes.setdefault(target, []).append(line.lstrip("\t @+-"))
             elif match := _INCLUDE.match(line):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from itertools import islice, pairwise
 from posixpath import basename, dirname, join, normpath, splitext
 
 from codeagent.verification.configured import configurations, named_files, test_folders
@@ -47,6 +47,7 @@ _DISCOVERED = {
 _BY_NODE = ("/index.js", "/index.mjs", "/index.ts", ".js", ".cjs", ".mjs", ".ts", ".json")
 _MOST_FILES = 60
 _MOST_CHARACTERS = 200_000
+_MOST_COMMANDS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +115,8 @@ class Reach:
     def name(self, command: str) -> None:
         """Takes every word of the user's own command line that may name a file, however it reaches it."""
         words = shell_words(command)
-        folders = ["", *(after for word, after in pairwise(words) if word in ("cd", "pushd"))]
-        folders += [name for word in words for name in meanings(word) if name in self.tree.folders]
+        folders = {"", *(after for word, after in pairwise(words) if word in ("cd", "pushd"))}
+        folders |= {name for word in words for name in meanings(word) if name in self.tree.folders}
         names = {normpath(join(folder, name)) for word in words for name in meanings(word) for folder in folders}
         named = {normpath(join(folder, name)) for name in modules(words) for folder in folders}
         names |= {path for name in named for path in (f"{name}.py", f"{name}/__main__.py")}
@@ -132,7 +133,7 @@ class Reach:
         self._seen.add((script, folder))
         for given in re.findall(r"\bPYTHONPATH=[\"']?([^\s\"';]+)", script):
             self.roots |= {path for part in given.split(":") if (path := path_of(part, folder))}
-        for words in commands(script):
+        for words in islice(commands(script), _MOST_COMMANDS):
             if words[0] in ("cd", "pushd") and len(words) > 1:
                 folder = path_of(words[1], folder) or ""
                 self.roots.add(folder)
@@ -203,7 +204,7 @@ class Reach:
         if path is None or not (sourced or path in self.names or drives(path)):
             return
         self.names.add(path)
-        text = self.read(path)
+        text = (self.read(path) or "")[:_MOST_CHARACTERS]
         # A test may start the program under test: it is guarded itself, and not followed.
         if text and (shell or sourced or re.match(r"#!.*\b(?:sh|bash|dash|ash)\b", text)):
             self.follow(text, folder)

@@ -45,7 +45,7 @@ def count_tests(output: str, runners: Sequence[Runner]) -> TestCount | None:
     """What the given runners say in an output, added up; without any, what all say that are found in it."""
     text = readable(output)
     if not runners:
-        inner = _WITHIN.sub("\n", text) if any(mark in text for mark in _WITHIN_MARKS) else text
+        inner = _without_shown(text)
         counts = [each.count(text if each.name in _SHOWING else inner) for each in RUNNERS]
     else:
         counts = [each.count(text) for each in runners]
@@ -54,6 +54,18 @@ def count_tests(output: str, runners: Sequence[Runner]) -> TestCount | None:
         # What is written in a form that others use, too, has been counted by then.
         found = [count for count in found if count.runner not in _COMMON_FORMS] or found[:1]
     return added(found) or summaries.junit_xml(output)
+
+
+def _without_shown(text: str) -> str:
+    """An output without what runners show in it of tests that failed."""
+    kept, at = [], 0
+    while begin := _BEGINS.search(text, at):
+        end = _ENDS.get(begin[0][:4], _ENDS["===="]).search(text, begin.end())
+        if end is None:
+            break
+        kept.append(text[at : begin.start()])
+        at = end.start()
+    return "".join([*kept, text[at:]])
 
 
 def silent(output: str, runners: Sequence[Runner]) -> tuple[str, ...]:
@@ -217,12 +229,11 @@ _NEVER = re.compile(r"(?!)")
 
 _COMMON_FORMS = ("tap", "summary")
 
-_WITHIN = re.compile(
-    r"^Test project [^\n]*\n[\s\S]*?(?=^\d+% tests passed)"
-    r"|^=+ (?:FAILURES|ERRORS) =+$[\s\S]*^=+ short test summary info =+$",
-    re.MULTILINE,
-)
-_WITHIN_MARKS = ("Test project ", "= FAILURES =", "= ERRORS =")
+_BEGINS = re.compile(r"^Test project |^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
+_ENDS = {
+    "Test": re.compile(r"^\d+% tests passed", re.MULTILINE),
+    "====": re.compile(r"^=+ short test summary info =+$", re.MULTILINE),
+}
 _SHOWING = ("pytest", "ctest")
 """These show the output of tests that failed. A summary in it is that of no runner of the check, and is not there
 when the test passes."""

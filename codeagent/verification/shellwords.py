@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from posixpath import basename, join, normpath
 
+_LONGEST_PATH = 4_096
+
 
 def shell_words(command: str) -> list[str]:
     """The words of a command line, those of a script within it (`sh -c '…'`) too."""
@@ -70,7 +72,7 @@ def path_of(word: str, folder: str) -> str | None:
     if not name or (name.startswith("/") and not rooted) or set(name) <= set("*./"):
         return None
     path = normpath(name if rooted else join(folder, name))
-    return None if path.startswith("../") else path
+    return None if path.startswith("../") or len(path) > _LONGEST_PATH else path
 
 
 def with_unknown(word: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from codeagent.verification.insource import runs_doctests, with_old_tests
+from tests.clocks import processor_time_below
 
 RUST = """\
 /// Halves.
@@ -98,3 +101,21 @@ def test_whether_doctests_run_is_told_by_the_command_or_a_configuration() -> Non
     files = {"pytest.ini": "[pytest]\naddopts = --doctest-modules\n"}
     assert runs_doctests("pytest", files.get) and runs_doctests("python -m doctest a.py", lambda _: None)
     assert not runs_doctests("pytest", lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("ending", "part"),
+    [
+        *(
+            (".rs", part)
+            for part in ("#[cfg(test)]\n", "#[cfg(test)]\nmod a {\n", "#[test]\nfn a() {\n", "/// ```\n")
+        ),
+        (".zig", "test {\n"),
+        (".d", "unittest {\n"),
+        (".py", ">>> x\n"),
+    ],
+)
+def test_tests_that_nothing_ends_take_no_long(ending: str, part: str) -> None:
+    text = part * (400_000 // len(part))
+    with processor_time_below(5):
+        with_old_tests(f"a{ending}", text, f"{text}x", doctests=True)

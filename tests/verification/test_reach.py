@@ -317,3 +317,15 @@ def test_what_a_configuration_calls_a_test_or_loads_before_one_is_reached(name: 
     tree = {name: text, "trials/test_a.py": "", "calc.py": ""}
     found = reached("npm test", tree.get, Tree(frozenset(tree)))
     assert [each for each in (path, "calc.py", "src/index.js") if found.names(each)] == [path]
+
+
+@pytest.mark.parametrize(
+    "name", ["Makefile", "pytest.ini", "jest.config.js", "conftest.py", "package.json", "check.sh"]
+)
+@pytest.mark.parametrize(
+    "part", ["define x\n", "a/", "x = $(call x,1)\n", "testpaths = \n a", "setupFiles: [", "cd a && "]
+)
+def test_no_text_of_a_repository_takes_long(name: str, part: str) -> None:
+    tree = {name: part * (200_000 // len(part)), "verify.sh": ""}
+    with processor_time_below(5):
+        reached("make; sh check.sh; npm test", tree.get, Tree(frozenset(tree)))

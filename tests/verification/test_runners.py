@@ -274,7 +274,17 @@ def test_the_protocol_in_which_node_counts_is_not_counted_again() -> None:
     assert counted("make test", output) == TestCount("node --test", 1, 0, 0, False, 1)
 
 
-@pytest.mark.parametrize("line", ["1 a, " * 800_000, "y\n" * 2_000_000, "ok\n\n" * 1_000_000, "=" * 4_000_000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1 a, " * 800_000,
+        "y\n" * 2_000_000,
+        "ok\n\n" * 1_000_000,
+        "=" * 4_000_000,
+        "Test project x\n" * 300_000,
+        "== FAILURES ==\n" * 300_000,
+    ],
+)
 @pytest.mark.slow
 def test_a_flood_is_searched_quickly_and_its_end_counts(line: str) -> None:
     with processor_time_below(4):

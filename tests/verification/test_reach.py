@@ -325,6 +325,7 @@ def test_what_a_configuration_calls_a_test_or_loads_before_one_is_reached(name: 
 @pytest.mark.parametrize(
     "part", ["define x\n", "a/", "x = $(call x,1)\n", "testpaths = \n a", "setupFiles: [", "cd a && "]
 )
+@pytest.mark.slow
 def test_no_text_of_a_repository_takes_long(name: str, part: str) -> None:
     tree = {name: part * (200_000 // len(part)), "verify.sh": ""}
     with processor_time_below(5):

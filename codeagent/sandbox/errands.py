@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 def await_result(made: Future[T], *flags: Flag) -> T:
     """The result when it is there. ToolError(cancelled) as soon as one of the flags is set."""
-    while not wait([made], WATCH_SECONDS).done:
+    while not (made.done() or wait([made], WATCH_SECONDS).done):
         if any(flag.is_set() for flag in flags):
             raise ToolError(ErrorKind.CANCELLED, "cancelled while the sandbox was made ready for it; nothing was run")
     return made.result()

@@ -8,6 +8,7 @@ asks for after all is then run as usual. That halves the time from a cold start 
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ _TYPES = "openai.types"
 
 def import_openai() -> type[openai.OpenAI]:
     """The SDK's client. `import openai` is cheap after this."""
+    # With its first request the SDK asks for the platform's whole name, for which Python starts `uname -p`. That costs
+    # milliseconds, and until the new process runs its program, it has the session's lock open as well.
+    vars(platform.uname()).setdefault("processor", "")
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:

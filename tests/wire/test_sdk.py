@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.model_server import ModelServer, reply
+
 pytestmark = pytest.mark.slow
 
 ASKS = """
@@ -34,6 +36,27 @@ except AttributeError:
 def test_types_are_loaded_when_a_name_is_asked_for_and_not_before() -> None:
     ran = subprocess.run([sys.executable, "-W", "error", "-c", ASKS], capture_output=True, text=True, check=False)
     assert (ran.stdout, ran.stderr) == ("ok\n", "")
+
+
+STARTS = """
+import sys
+from codeagent.inference import Request
+from codeagent.conversation import UserMessage
+from codeagent.providers.open import open_provider
+from codeagent.settings import ProviderSettings
+started = []
+sys.addaudithook(lambda name, args: started.append(args) if name in ("subprocess.Popen", "os.fork") else None)
+settings = ProviderSettings("scripted", "responses", model="m", base_url=sys.argv[1], api_key="key")
+with open_provider(settings) as provider:
+    provider.infer(Request("", [UserMessage("Why?")], (), "s"), lambda _: None)
+print(started)
+"""
+
+
+def test_a_request_starts_no_process() -> None:
+    with ModelServer([reply("Because.")]) as server:
+        ran = subprocess.run([sys.executable, "-c", STARTS, server.url], capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr) == ("[]\n", "")
 
 
 def test_an_sdk_that_was_imported_before_is_left_alone() -> None:

@@ -54,7 +54,8 @@ def compose(found: Investigation, transcript: Transcript) -> str:
     rows = re.findall(r"^(\w+) *\| (.*?) *\| (.*)$", re.sub(r"\n +\|", "|", _PHRASES), re.MULTILINE)
     phrases = {name: texts[question.chinese] for name, *texts in rows}
     titles = found.names or (*question.exceptions, *question.files)
-    shown = {word for _, place in found.places for word in place.code.text.split()}
+    places = sorted(found.places, key=lambda one: one[1].kind == "decides")  # what was asked for comes first
+    shown = {word for _, place in places for word in place.code.text.split()}
     python = any(one.path.endswith(".py") for one in roots)
     values = [one for one in question.values if one in shown] or question.values[python:][:1] or question.exceptions
     about = {
@@ -67,27 +68,26 @@ def compose(found: Investigation, transcript: Transcript) -> str:
 
     if not titles or question.kind == "other" or len(found.names) < len(question.names):
         lines = [say("kinds"), ""]
-    if found.places:
+    if places:
         lines = [say("apart" if found.apart else question.kind), ""]
     elif roots or (question.kind in ("nothing", "raise") and any(any(hits) for hits in found.mentions.values())):
         ends = [(one, code) for one in roots for code in one.statements if code.kind in ("return", "raise")]
         lines += [say("no_place"), *(f"- {_cited(one, code)}" for one, code in ends[:MAX_LISTED]), ""]
-    for number, (visit, place) in enumerate(found.places[:MAX_PLACES], 1):
+    for number, (visit, place) in enumerate(places[:MAX_PLACES], 1):
         function, first, last = visit.function, place.code.line, place.code.node.end_point.row + 1
         where = f"{function.path}:{first}" + f"-{last}" * (last > first)
         said = say(place.kind, _short(place.code.text), place=where, function=function.title)
-        notes = [say(one.kind, _cited(function, one)) for one in place.notes[:6]]
+        notes = [say(one.kind, _cited(function, one)) for one in place.notes[:8]]
         notes += [say("reached", " → ".join(_steps(visit)))] if visit.before else []
         lines += [f"{number}. {said}", *(f"   - {note}" for note in notes + [say("guessed")] * visit.guessed)]
-    lines += [f"… (+{len(found.places) - MAX_PLACES})"] * (len(found.places) > MAX_PLACES)
-    lines += [""] * bool(found.places)
+    lines += [f"… (+{len(places) - MAX_PLACES})"] * (len(places) > MAX_PLACES) + [""] * bool(places)
     top = ", ".join(name for name in transcript.listing()[:MAX_LISTED] if "/" not in name.rstrip("/")) or "."
-    for title, places in found.mentions.items():
-        for phrase, hits in zip(("defined", "mentioned"), places, strict=True):
+    for title, ways in found.mentions.items():
+        for phrase, hits in zip(("defined", "mentioned"), ways, strict=True):
             listed = [f"- {path}:{line}: `{_short(text)}`" for path, line, text in hits[:MAX_LISTED]]
             listed += [f"- … (+{len(hits) - MAX_LISTED})"] * (len(hits) > MAX_LISTED)
             lines += [say(phrase, name=title), *listed, ""] if hits else []
-        lines += [] if any(places) else [say("missing", top, name=title), ""]
+        lines += [] if any(ways) else [say("missing", top, name=title), ""]
     lines += [say("gaps", ", ".join(transcript.failures))] if transcript.failures else []
     lines += [say("stopped", str(transcript.rounds))] if transcript.wanted else []
     return "\n".join([*lines, say("no_model"), *([] if titles else ["", say("need")])]) + "\n"

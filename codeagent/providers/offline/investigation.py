@@ -103,8 +103,9 @@ class Investigation:
         """The functions of a name: of a type all, or its own, inherited ones, those of what builds on it."""
         owner, _, name = title.rpartition(".")
         hits, types = self._definitions([owner, name]), [owner] if owner else []
-        if not owner and (heads := [hit for hit in hits if _says(("declares",), name, hit)]):
-            return [one for one in self._read(_not_tests(heads)) if one.owner == name]
+        heads = [hit for hit in hits if not owner and _says(("declares",), name, hit)]
+        if found := [one for one in self._read(_not_tests(heads)) if one.owner == name]:
+            return found
         for _ in range(FEW if owner else 0):
             heads = [hit for hit in hits if any(_says(("declares",), one, hit) for one in types)]
             found = self._functions(name, [hit for hit in hits if hit.path in {head.path for head in heads}])

@@ -17,6 +17,7 @@ from codeagent.errors import ErrorKind
 MAX_FILES = 40
 MAX_PAGES = 6  # of one file
 BELOW = 300  # lines that are read below a place
+MAX_SAVED = 2_000  # lines of a search that returned more than a call shows
 SEARCHES = ("rg -n --no-heading -M 400", "grep -rnE")  # the second, in an image without the first, is any grep
 UNFINISHED = (ErrorKind.INTERRUPTED, ErrorKind.CANCELLED, ErrorKind.SANDBOX_FAILED)  # such a call is made again
 
@@ -72,13 +73,12 @@ class Transcript:
         if output is None:
             return None
         saved = re.search(r"read_file (/outputs/[\w.-]+)", output.text)  # where there is more than a call returns
-        _, text = (saved and self.text(saved[1], MAX_PAGES * BELOW)) or ("", output.text)
+        _, text = (saved and self.text(saved[1], MAX_SAVED)) or ("", output.text)
         found = re.findall(r"^(?!(?:\./)?\.git/)(?:\./)?([^:\n]+):(\d+):(.{0,500})$", text, re.MULTILINE)
         code = re.search(r"exit code [2-9]\d*|exit code 1\d+", output.text.partition("\n")[0])
-        if output.status == "error" or (code and not found):
-            self.failures[f"`{' '.join(self._search.split()[:2])} …`: {output.error_kind or (code and code[0])}"] = (
-                None
-            )
+        failure = output.error_kind or (code[0] if code and not found else "")
+        failure = f"> {MAX_SAVED} lines" if saved and text.count("\n") >= MAX_SAVED else failure
+        self.failures |= {f"`{' '.join(self._search.split()[:2])} …`: {failure}": None} if failure else {}
         return [Hit(path, int(line), shown) for path, line, shown in found]
 
     def text(self, path: str, line: int = 1) -> tuple[str, str] | None:

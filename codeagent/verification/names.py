@@ -102,7 +102,9 @@ def is_test(path: str) -> bool:
     # The last part, too: a test folder may become a link.
     if any(part.lower() in TEST_FOLDERS for part in (*folders, name)):
         return True
-    if any(_TEST_FOLDER.fullmatch(part) for part in folders):
+    # A product may be called `speed-test`: then its sources are in a folder of their own.
+    after = [part.lower() in _SOURCES for part in folders]
+    if any(_TEST_FOLDER.fullmatch(part) and not any(after[at:]) for at, part in enumerate(folders)):
         return True
     stem, _, ending = name.rpartition(".")
     if f".{ending}" in _JAVA_ENDINGS and _JAVA_TEST.fullmatch(stem):

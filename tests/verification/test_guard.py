@@ -79,6 +79,7 @@ def test_tests_and_configuration_are_guarded_changed_or_new(path: str) -> None:
         *("src/Testament.java", "src/AUDIT.java", "app/tasks.py", "app/makefile.py", "src/snapshots/store.py"),
         *(
             "src/latest/x.py",
+            "apps/speed-test/src/index.js",
             "contests/x.py",
             "src/features/cart.js",
             "src/attestation_data.py",

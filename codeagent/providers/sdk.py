@@ -25,7 +25,7 @@ _TYPES = "openai.types"
 
 def import_openai() -> type[openai.OpenAI]:
     """The SDK's client. `import openai` is cheap after this."""
-    # With its first request the SDK asks for the platform's whole name, for which Python starts `uname -p`. That costs
+    # With its first request the SDK asks for the platform's whole name, for which Python starts `uname -p`. It costs
     # milliseconds, and until the new process runs its program, it has the session's lock open as well.
     vars(platform.uname()).setdefault("processor", "")
     finder = _Finder()

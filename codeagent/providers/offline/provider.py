@@ -36,6 +36,9 @@ class OfflineProvider:
         items = tuple(item_of(one, Source("offline", self.name, self.model, one)) for one in payloads)
         return Inference(items, Finish.COMPLETE, "completed", Usage(), tuple(payloads))
 
+    def compact(self, request: Request, progress: Progress) -> None:
+        """There is no such thing here."""
+
 
 def item_of(payload: dict[str, str], source: Source) -> Item:
     """The item that one element of `Inference.raw` stands for."""

@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from codeagent.agent.limits import Bounds
-from codeagent.conversation import ToolCall, ToolOutput
+from codeagent.conversation import ToolCall, ToolOutput, UserMessage
+from codeagent.inference import Request
 from codeagent.outcome import Outcome
 from codeagent.providers.adapter import NO_COMPACTION, Adapter
+from codeagent.providers.offline.provider import OfflineProvider
 from codeagent.providers.open import open_provider
 from codeagent.session.log import Log
 from codeagent.session.resumption import read_history
@@ -313,3 +315,8 @@ def test_a_process_that_is_killed_while_the_api_compacts_goes_on(tmp_path: Path)
             assert damaged <= 1  # the kernel may break off the write of a long line
             assert "why?" in server.requests[-1].user_texts
     processes.close()
+
+
+def test_the_offline_investigator_has_nothing_of_the_kind() -> None:
+    request = Request("Find out.", [UserMessage(TASK)], (), "session-1")
+    assert OfflineProvider().compact(request, lambda _: None) is None  # type: ignore[func-returns-value]

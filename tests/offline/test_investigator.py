@@ -389,7 +389,7 @@ def test_a_place_far_down_a_long_file_is_read_where_it_is(tmp_path: Path) -> Non
     assert found.cites("long.py", 4_004)
     assert found.cites("long.py", 4_008)
     starts = [json.loads(call.arguments)["start_line"] for call in found.calls if call.name == "read_file"]
-    assert starts == [None, 2001, 4001]
+    assert starts == [None, 2001, 3501]
 
 
 def test_more_results_than_a_call_returns_are_read_from_where_they_are_kept(tmp_path: Path) -> None:

@@ -61,9 +61,9 @@ class Investigation:
         self.mentions: dict[str, tuple[list[Hit], list[Hit]]] = {}
         self.apart = False
         listing, heads = transcript.listing(), [] if question.named else self._definitions(question.names)
-        plain = [name for name in question.names if any(_says(("declares", "defines"), name, hit) for hit in heads)]
-        self.names = list(question.names) if question.named else plain
-        for name in question.files if not self.names and not self.exceptions else ():
+        plain = {name for name in question.names for hit in heads for way in _LINES if _says(way, name, hit)}
+        self.names = [name for name in question.names if question.named or name in plain]
+        for name in question.files if not self.names else ():
             path = next((path for path in listing if f"/{path}".endswith(f"/{name}")), name)
             self.mentions[name] = [Hit(found[0], 1, name) for found in [transcript.text(path)] if found], []
         follows = question.kind in ("nothing", "raise")
@@ -88,13 +88,11 @@ class Investigation:
         return [] if None in found else sorted(hits, key=lambda hit: (_is_test(hit.path), hit))
 
     def _functions(self, name: str, hits: Iterable[Hit]) -> list[Function]:
-        return [one for one in self._read(hit for hit in hits if _says(("defines",), name, hit)) if one.name == name]
+        return [one for one in self._read(hit for hit in hits if _says("defines", name, hit)) if one.name == name]
 
     def _roots(self) -> list[Function]:
         """The functions that the question means; where it names files alone, all of these."""
-        heads = [
-            hit for name in self.exceptions for hit in self._definitions([name]) if _says(("builds on",), name, hit)
-        ]
+        heads = [hit for one in self.exceptions for hit in self._definitions([one]) if _says("builds on", one, hit)]
         self.exceptions += re.findall(r"\bclass\s+(\w+)", "\n".join(hit.text for hit in heads))
         files = self._read(hit for hits, _ in self.mentions.values() for hit in hits)
         return [*files, *(function for name in self.names for function in self._named(name))]
@@ -103,21 +101,20 @@ class Investigation:
         """The functions of a name: of a type all, or its own, inherited ones, those of what builds on it."""
         owner, _, name = title.rpartition(".")
         hits, types = self._definitions([owner, name]), [owner] if owner else []
-        heads = [hit for hit in hits if not owner and _says(("declares",), name, hit)]
+        heads = [hit for hit in hits if not owner and _says("declares", name, hit)]
         if found := [one for one in self._read(_not_tests(heads)) if one.owner == name]:
             return found
         for _ in range(FEW if owner else 0):
-            heads = [hit for hit in hits if any(_says(("declares",), one, hit) for one in types)]
+            heads = [hit for hit in hits if any(_says("declares", one, hit) for one in types)]
             found = self._functions(name, [hit for hit in hits if hit.path in {head.path for head in heads}])
             if owned := [one for one in found if one.owner in types]:
                 return owned
             types += re.findall(r"\b[A-Z]\w+", " ".join(head.text for head in heads))
             hits = self._definitions([*types, name])
-        paths = {hit.path for hit in hits if owner and _says(("builds on",), owner, hit)}
+        paths = {hit.path for hit in hits if owner and _says("builds on", owner, hit)}
         paths |= {hit.path for hit in hits if any(hit.path.endswith(file) for file in self.question.files)}
-        return self._functions(name, [hit for hit in hits if hit.path in paths]) or self._functions(
-            name, _not_tests(hits)
-        )
+        found = self._functions(name, [hit for hit in hits if hit.path in paths])
+        return found or self._functions(name, _not_tests(hits))
 
     def _follow(self, level: list[Visit]) -> None:
         seen, in_test = set[Function](), any(_is_test(one.path) for one in self.roots)
@@ -149,8 +146,8 @@ class Investigation:
 
     def _resolve(self, visit: Visit, call: Call, types: list[str], hits: list[Hit]) -> list[Visit]:
         """The functions of the repository that a call may mean: those in the likeliest files that hold any."""
-        defined, wanted = [hit for hit in hits if _says(("defines",), call.name, hit)], len(self._known.wanted)
-        typed = {hit.path for hit in hits if any(_says(("builds on",), one, hit) for one in types)}
+        defined, wanted = [hit for hit in hits if _says("defines", call.name, hit)], len(self._known.wanted)
+        typed = {hit.path for hit in hits if any(_says("builds on", one, hit) for one in types)}
         likely = {hit: _likelihood(hit.path, visit.function, call, types, typed) for hit in defined}
         guess = call.name not in _BUILT_IN and len({hit.path for hit in defined}) <= FEW
         guess &= self.question.kind == "nothing" and (not types or call.receiver in _SELF)
@@ -180,8 +177,8 @@ class Investigation:
             owner, _, name = title.rpartition(".")
             hits, uses = self._definitions([owner, name]), self._known.search(re.escape(name), "-w") or []
             ways = (("declares", hits), ("defines", hits), ("sets", uses))
-            found = next(filter(None, ([hit for hit in some if _says((way,), name, hit)] for way, some in ways)), [])
-            heads = {hit.path for hit in hits if owner and _says(("declares",), owner, hit)}
+            found = next(filter(None, ([hit for hit in some if _says(way, name, hit)] for way, some in ways)), [])
+            heads = {hit.path for hit in hits if owner and _says("declares", owner, hit)}
             found = [hit for hit in found if hit.path in heads] or found
             uses = [hit for hit in uses if hit[:2] not in {other[:2] for other in found}]
             uses.sort(key=lambda hit: (_is_test(hit.path), not is_source(hit.path), hit.path))
@@ -208,11 +205,11 @@ def _pattern(names: Iterable[str]) -> str:
     return rf"{head}|{before}{name}[[:space:]]*(\([^;{{]*(\{{.*)?$|[:=][[:space:]]*(async|function|\())"
 
 
-def _says(ways: Iterable[str], name: str, hit: Hit) -> bool:
-    """Whether a line says one of `_LINES`."""
-    if name not in hit.text or (ways == ("defines",) and hit.path.endswith(".py") and "def " not in hit.text):
+def _says(way: str, name: str, hit: Hit) -> bool:
+    """Whether a line says this of `_LINES`."""
+    if name not in hit.text or (way == "defines" and hit.path.endswith(".py") and "def " not in hit.text):
         return False
-    return any(re.search(_LINES[way].replace("NAME", re.escape(name)), hit.text) for way in ways)
+    return re.search(_LINES[way].replace("NAME", re.escape(name)), hit.text) is not None
 
 
 def _is_test(path: str) -> bool:

@@ -86,19 +86,23 @@ class Transcript:
         if path not in self._files and len(self._files) >= MAX_FILES:
             return None
         self._files.add(path)
-        lines = dict[int, str]()
-        for _ in range(MAX_PAGES):
-            last = max(lines, default=0)
-            output = self._ask("read_file", path=path, start_line=last + 1 if last else None, end_line=None)
+        lines, last, total = dict[int, str](), 0, 0
+        for page in range(MAX_PAGES):  # all that follow the first are asked for at once, a little shorter than it
+            start, stop = last + 1 + (page - 1) * (last * 3 // 4), last + page * (last * 3 // 4)
+            if page and start > min(line + BELOW, total):
+                break
+            numbers = {"start_line": start, "end_line": stop} if page else {"start_line": None, "end_line": None}
+            output = self._ask("read_file", path=path, **numbers)
             if output and output.error_kind == "file_not_found":
                 close = re.split(r",\s+|\n", output.text.partition("close matches:")[2].strip())
                 found = min(close, key=lambda one: one.rpartition("/")[2] != path.rpartition("/")[2])
                 return self.text(found, line) if found and found not in self._files else None
-            if output is None or output.status == "error":
-                self.failures |= {f"`{path}`: {output.error_kind}": None} if output else {}
-                break
-            lines |= {int(number): text for number, text in re.findall(r"^ *(\d+)\t(.*)", output.text, re.MULTILINE)}
-            total = re.search(r"lines \d+-\d+ of (\d+)", output.text.partition("\n")[0])
-            if max(lines, default=0) in (last, int(total[1]) if total else last) or max(lines) >= line + BELOW:
-                break
-        return (path, "\n".join(lines.get(at, "") for at in range(1, max(lines) + 1))) if lines else None
+            if output and output.status == "error":
+                self.failures[f"`{path}`: {output.error_kind}"] = None
+            shown = re.findall(r"^ *(\d+)\t(.*)", output.text, re.MULTILINE) if output else []
+            lines |= {int(number): text for number, text in shown}
+            if page == 0 and (not lines or not output):
+                return None
+            if page == 0 and output and (of := re.search(r"lines \d+-\d+ of (\d+)", output.text.partition("\n")[0])):
+                last, total = max(lines), int(of[1])
+        return path, "\n".join(lines.get(at, "") for at in range(1, max(lines) + 1))

@@ -76,9 +76,11 @@ def _fill(
         container.close()
 
 
+def sent_as(uid: int, gid: int, *, in_user_namespace: bool) -> tuple[int, int]:
+    """Whose a copy is that is sent, given its owner here. A user namespace has no more than 65,536 ids."""
+    return (COMMON_ID, COMMON_ID) if in_user_namespace and max(uid, gid) >= SUBORDINATE_IDS else (uid, gid)
+
+
 def _owner_of(repo: Path, engine: Engine) -> tuple[int, int]:
-    """Whose a copy is that is sent. An engine in a user namespace has no more than 65,536 ids."""
     found = repo.stat()
-    if engine.in_user_namespace and max(found.st_uid, found.st_gid) >= SUBORDINATE_IDS:
-        return COMMON_ID, COMMON_ID
-    return found.st_uid, found.st_gid
+    return sent_as(found.st_uid, found.st_gid, in_user_namespace=engine.in_user_namespace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -25,35 +26,33 @@ from tests.model_server import ModelServer
 from tests.session.driver import resume, start
 
 Api = Literal["responses", "chat", "messages"]
-WINDOW = 32_000
 
 
 def tokens(body: dict[str, Any]) -> int:
     return len(str(body)) // 4
 
 
-def too_long(_api: str, body: dict[str, Any]) -> Rejection | None:
-    if tokens(body) <= WINDOW:
+def too_long(_api: str, body: dict[str, Any], window: int) -> Rejection | None:
+    if tokens(body) <= window:
         return None
     return Rejection("Your input exceeds the context window of this model.", "context_length_exceeded")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("api", "state", "compacts"),
+    ("api", "state", "compacts", "rounds", "window"),
     [
-        ("responses", "client", True),
-        ("responses", "client", False),
-        ("responses", "server", True),
-        ("chat", "client", False),
-        ("messages", "client", False),
+        ("responses", "client", True, 300, 32_000),
+        ("responses", "client", False, 150, 16_000),
+        ("responses", "server", True, 150, 16_000),
+        ("chat", "client", False, 150, 16_000),
+        ("messages", "client", False, 150, 16_000),
     ],
 )
 def test_many_rounds_stay_within_the_window_and_cost_the_same(
-    tmp_path: Path, api: Api, state: Literal["client", "server"], compacts: bool
+    tmp_path: Path, api: Api, state: Literal["client", "server"], compacts: bool, rounds: int, window: int
 ) -> None:
     """`compacts`: whether the API makes something of rounds that have to go."""
-    rounds = 300
     numbers = count(1)
 
     spent: list[float] = []  # processor time, which other programs on the machine do not lengthen
@@ -67,7 +66,9 @@ def test_many_rounds_stay_within_the_window_and_cost_the_same(
         name = "look_long" if number % 3 else "look"
         return reply(thought("hm"), call(name, {"n": number}, call_id=f"call_{number}"), usage=usage)
 
-    with ModelServer(answer, prefix="compacted", rules=[too_long], compacts=compacts) as server:
+    with ModelServer(
+        answer, prefix="compacted", rules=[partial(too_long, window=window)], compacts=compacts
+    ) as server:
         url = server.root if api == "messages" else server.url
         settings = ProviderSettings(
             "scripted",
@@ -75,7 +76,7 @@ def test_many_rounds_stay_within_the_window_and_cost_the_same(
             model="model",
             base_url=url,
             api_key="key",
-            context_window=WINDOW,
+            context_window=window,
             max_output_tokens=1_000,
             state=state,
         )

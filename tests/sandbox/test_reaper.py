@@ -58,10 +58,22 @@ def processes(temporary: Path) -> list[int]:
 
 
 def watcher_of(program: subprocess.Popen[str], temporary: Path) -> int:
-    # The shell that becomes nobody's child needs a moment to leave its parent.
-    wait_until(lambda: len(processes(temporary)) == 2)
-    (watcher,) = set(processes(temporary)) - {program.pid}
-    return watcher
+    """The one process that is left when the shell has left its parent, which ends."""
+    found: list[int] = []
+
+    def alone() -> bool:
+        found[:] = set(processes(temporary)) - {program.pid}
+        return len(found) == 1 and parent_of(found[0]) not in (program.pid, None)
+
+    wait_until(alone)
+    return found[0]
+
+
+def parent_of(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:  # it has ended
+        return None
 
 
 @pytest.mark.parametrize("name", ["plain", "with  two spaces ", "quo\"te'$HOME`*\\", "line\nfeed", "b\udcffyte"])
@@ -83,8 +95,7 @@ def test_the_watcher_is_in_no_group_and_no_session_of_the_program_s(tmp_path: Pa
     with running(tmp_path) as program:
         watcher = watcher_of(program, tmp_path)
         assert (os.getsid(watcher), os.getpgid(watcher)) != (os.getsid(program.pid), os.getpgid(program.pid))
-        parent = Path(f"/proc/{watcher}/stat").read_text().rpartition(")")[2].split()[1]
-        assert int(parent) != program.pid
+        assert parent_of(watcher) != program.pid
         assert program.stdin is not None
         program.stdin.close()
     wait_until(lambda: not processes(tmp_path), GONE_SECONDS)

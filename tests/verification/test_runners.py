@@ -471,7 +471,8 @@ def test_a_test_that_failed_by_running_is_a_failing_test_whatever_it_lacked(comm
 
 def run(tmp_path: Path, source: str, *argv: str) -> TestCount | None:
     (tmp_path / "test_it.py").write_text(source)
-    done = subprocess.run([sys.executable, *argv], cwd=tmp_path, capture_output=True, text=True, check=False)
+    # No compiled files: the one of a source of the same size and second would be taken for that of the next.
+    done = subprocess.run([sys.executable, "-B", *argv], cwd=tmp_path, capture_output=True, text=True, check=False)
     return counted(" ".join(["python", *argv]), done.stdout + done.stderr)
 
 

@@ -21,6 +21,7 @@ from tree_sitter import Language, Node, Parser
 MAX_SECONDS = 2.0  # for parsing one file; honest ones take a hundredth of that
 MAX_NODES = 200_000
 MAX_DEPTH = 40
+MAX_STATEMENTS = 400
 STACK = 256 << 20  # bytes; the parser recurses, and a hostile file is nested as deeply as it is long
 LANGUAGES = {"py": "python", "pyi": "python", "java": "java", "c": "c", "h": "c", "go": "go"}
 LANGUAGES |= dict.fromkeys(("js", "mjs", "cjs", "jsx"), "javascript") | dict.fromkeys(("ts", "tsx"), "typescript")
@@ -100,7 +101,8 @@ class Function:
         if not re.search("block|body|compound", self.body.type):
             return [Code("return", self.body, text_of(self.body), "", self.body)]
         inside = walk(self.body, ("type", "function", "closed"))
-        return [_statement(one) for one in inside if role(one.type) in ("return", "raise", "leave", "plain")]
+        found = (_statement(one) for one in inside if role(one.type) in ("return", "raise", "leave", "plain"))
+        return list(islice(found, MAX_STATEMENTS))
 
     def nothing(self, values: Sequence[str]) -> list[Place]:
         """Every place where it can give one of `values` back."""
@@ -123,7 +125,9 @@ class Function:
         named, found = re.compile(rf"\b(?:{'|'.join(names)})\b"), list[Place]()
         for at, one in enumerate(self.statements):
             made, given, _ = one.text.partition(" ")[2].partition("(")
-            caught = self.conditions(one.node) if one.kind == "raise" and re.fullmatch(r"[a-z]?\w*", made) else []
+            caught = (
+                _conditions(self.body, one.node) if one.kind == "raise" and re.fullmatch(r"[a-z]?\w*", made) else []
+            )
             if one.kind == "raise" or (one.kind == "return" and given and names):
                 texts = [made, *(condition.text for condition in caught)]
                 found += [self.place("place", at)] if not names or any(map(named.search, texts)) else []
@@ -139,27 +143,12 @@ class Function:
                 calls += calls_in(one.node)
         return [*calls, *(call._replace(decides=True) for test in tests for call in calls_in(test.node))]
 
-    def conditions(self, node: Node) -> list[Code]:
-        """What must hold for reaching a statement, the outermost first."""
-        found = list[Code]()
-        while node != self.body and (around := node.parent) and len(found) < MAX_DEPTH:
-            if role(node.type) == "case":
-                head = re.split(r":(?:\s|$)|->|\{", text_of(node))[0].strip()
-                found.append(Code("when", (node.named_children or [node])[0], head))
-            if own := part(around, "condition"):
-                at = around.children.index(node)
-                tests = [own, *(part(one, "condition") for one in around.children[:at] if one.type == "elif_clause")]
-                kind = {"consequence": "when", "alternative": "otherwise"}.get(around.field_name_for_child(at) or "")
-                found += [Code(kind, one, text_of(one)) for one in reversed(tests) if one and kind]
-            node = around
-        return found[::-1]
-
     def place(self, kind: str, at: int, notes: Sequence[Code] = ()) -> Place:
         """A place at a statement, or behind the last one."""
         before, one = self.statements[:at], self.statements[min(at, len(self.statements) - 1)]
-        if not (tests := self.conditions(one.node) if kind != "falls_off" else []):
+        if not (tests := _conditions(self.body, one.node) if kind != "falls_off" else []):
             ways_out = [other.node for other in before if other.kind != "plain"]
-            passed = dict.fromkeys(test for way_out in ways_out for test in self.conditions(way_out)[-1:])
+            passed = dict.fromkeys(test for way_out in ways_out for test in _conditions(self.body, way_out)[-1:])
             tests = [test._replace(kind="passed" if test.kind == "when" else "when") for test in passed]
         words = {*re.findall(r"\w+", " ".join(test.text for test in tests))}
         sets = [other._replace(kind="set") for other in before if other.target in words and "(" in other.text]
@@ -265,6 +254,23 @@ def _statement(node: Node) -> Code:
             if (to := part(one, value)) and (name := _TARGET.fullmatch(text_of(part(one, target)))):
                 return Code(kind, node, text, name[1], to)
     return Code(kind, node, text)
+
+
+@lru_cache(maxsize=4_096)
+def _conditions(body: Node, node: Node) -> tuple[Code, ...]:
+    """What must hold in a function for reaching a statement, the outermost first."""
+    found = list[Code]()
+    while node != body and (around := node.parent) and len(found) < MAX_DEPTH:
+        if role(node.type) == "case":
+            head = re.split(r":(?:\s|$)|->|\{", text_of(node))[0].strip()
+            found.append(Code("when", (node.named_children or [node])[0], head))
+        if own := part(around, "condition"):
+            at = around.children.index(node)
+            tests = [own, *(part(one, "condition") for one in around.children[:at] if one.type == "elif_clause")]
+            kind = {"consequence": "when", "alternative": "otherwise"}.get(around.field_name_for_child(at) or "")
+            found += [Code(kind, one, text_of(one)) for one in reversed(tests) if one and kind]
+        node = around
+    return tuple(found[::-1])
 
 
 def _name(node: Node) -> str:

@@ -103,6 +103,8 @@ def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
             # Without a network the host's resolver is of no use, and its names are nobody's business.
             "Dns": ["127.0.0.1"] if resolver else [],
             "DnsSearch": ["."] if resolver else [],
+            # The guest reads its own counters also where the engine would show it the host's.
+            "CgroupnsMode": "private",
             "IpcMode": "private",
             "Memory": settings.memory,
             "MemorySwap": settings.memory,

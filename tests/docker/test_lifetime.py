@@ -80,7 +80,8 @@ def test_a_running_container_is_as_hard_as_its_options(open_one: Open, engine: E
     asked = options(Plan("", (), {}, ()), SandboxSettings(cpus=min(2.0, float(os.cpu_count() or 1))))
     host = found["HostConfig"]
     same = (
-        *("AutoRemove", "Init", "Privileged", "ReadonlyRootfs", "CapDrop", "CapAdd", "NetworkMode", "IpcMode"),
+        *("AutoRemove", "Init", "Privileged", "ReadonlyRootfs", "CapDrop", "CapAdd"),
+        *("NetworkMode", "IpcMode", "CgroupnsMode"),
         *("Memory", "MemorySwap", "NanoCpus", "PidsLimit", "ShmSize", "Sysctls", "Tmpfs"),
     )
     assert {name: host[name] for name in same} == {name: asked["HostConfig"][name] for name in same}

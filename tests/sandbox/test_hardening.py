@@ -48,6 +48,7 @@ def test_the_wall_is_this() -> None:
             "NetworkMode": "none",
             "Dns": ["127.0.0.1"],
             "DnsSearch": ["."],
+            "CgroupnsMode": "private",
             "IpcMode": "private",
             "Memory": 1 << 30,
             "MemorySwap": 1 << 30,

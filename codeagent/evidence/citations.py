@@ -94,7 +94,16 @@ _QUOTE = re.compile(
     r"``(?P<a>[^\n]{2,400}?)``|`(?P<b>[^`\n]{2,400})`|\"(?P<c>[^\"\n]{2,400})\""
     r"|“(?P<d>[^”\n]{2,400})”|「(?P<e>[^」\n]{2,400})」|『(?P<f>[^』\n]{2,400})』)"
 )
-
+_QUOTED_BEFORE = re.compile(
+    r"(?<![0-9][:：])(?<![0-9][:：—–-]\s)(?<![0-9]\s)(?:``(?P<a>[^\n]{2,400}?)``|(?<!`)`(?P<b>[^`\n]{2,400})`)"
+    r"\s?[(（【\[]\s?(?:(?:at|in|see)\s)?[`*_]{0,2}\Z"
+)
+_STATEMENT = re.compile(
+    r"\b(?:return|raise|throw|if|elif|else|for|while|assert|import|yield|except|catch|case)\b"
+    r"|\s(?:[-+*/%<>!=&|^]=?|==|&&|\|\||:=|\*\*|//)\s|[;{]\s*\Z"
+)
+"""What tells a line of code from a name or a command, which may say what the line is about."""
+_WINDOW = 420
 
 _ENDLESS = re.compile(r"[^\s0-9]{600,}")
 _PATH_LENGTH = 260
@@ -134,15 +143,23 @@ def _mentions(text: str, match: re.Match[str], place: str) -> Iterator[Mention]:
     while more := _MORE.match(text, end):
         places.append(more["more"])
         end = more.end()
-    quote = _quote(text, end) if len(places) == 1 else ""
+    quote = _quote(text, match.start(), end) if len(places) == 1 else ""
     for one in places:
         numbers = [int(number) for number in re.findall(_DIGITS, one)]
         start, last = numbers[0], numbers[-1]
         yield Mention(paths, start, last, quote, match.start())
 
 
-def _quote(text: str, end: int) -> str:
+def _quote(text: str, start: int, end: int) -> str:
+    """The text that is quoted right behind a place, or right before one in brackets."""
     match = _QUOTE.match(text, end)
+    if quote := _group(match):
+        return quote
+    before = _group(_QUOTED_BEFORE.search(text[max(0, start - _WINDOW) : start]))
+    return before if _STATEMENT.search(before) else ""
+
+
+def _group(match: re.Match[str] | None) -> str:
     return next((quote.strip() for quote in match.groups() if quote), "") if match else ""
 
 

@@ -169,3 +169,22 @@ def test_no_answer_takes_long(text: str) -> None:
 def test_a_place_at_the_end_of_a_very_long_word_is_found() -> None:
     (found,) = mentions("我们看到" * 1_000 + "a.py:7")
     assert ("a.py" in found.paths, found.start_line, found.at) == (True, 7, 3_754)
+
+
+@pytest.mark.parametrize(
+    ("text", "quote"),
+    [
+        ("The bug is `return day > self.finish` (pricing/period.py:22).", "return day > self.finish"),
+        ("It is ``x = `y`;`` (in `a.sh:3`)", "x = `y`;"),
+        ("这里 `if (user == null)` （src/A.java:7）", "if (user == null)"),
+        ("`findById(long id)` (A.java:12) returns", ""),
+        ("`make test` (Makefile:3)", ""),
+        ("`UserService` (A.java:12)", ""),
+        ("a.py:3: `return None` (b.py:4)", ""),
+        ("see a.py:3 `return None` (b.py:4)", ""),
+        ("`return None` is what happens (b.py:4)", ""),
+        ("`return None` (b.py:4): `x = 1`", "x = 1"),
+    ],
+)
+def test_a_line_of_code_right_before_a_place_in_brackets_is_its_quote(text: str, quote: str) -> None:
+    assert [mention.quote for mention in mentions(text)][-1] == quote

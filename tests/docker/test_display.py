@@ -86,7 +86,7 @@ def test_off_a_terminal_the_answer_is_exact_and_the_rest_is_inert(
     assert "Loop: answered after 2 rounds\nFix: not verified (no verification was requested)\n" in err
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_any_encoding_of_the_streams_is_survived(program: Program, repo: Path, encoding: str) -> None:
     ran = ask(program, repo, "--verbose", PYTHONIOENCODING=encoding)
     assert ran.returncode == 0
@@ -104,7 +104,7 @@ def on_a_screen(program: Program, repo: Path, columns: int, environ: Mapping[str
     return pty
 
 
-@pytest.mark.parametrize("columns", [5, 40, 100])
+@pytest.mark.parametrize("columns", [5, 100])
 def test_on_a_terminal_only_our_own_sequences_are_sent(program: Program, repo: Path, columns: int) -> None:
     with on_a_screen(program, repo, columns, {"TERM": "xterm"}) as pty:
         left = OWN_SEQUENCES.sub("", pty.sent)

@@ -338,10 +338,10 @@ def test_the_real_command_killed_at_random_moments_goes_on_to_its_answer(setup: 
 
     chance = random.Random(11)
     gone_on = 0
-    for trial in range(5):
+    for trial in range(3):
         with ModelServer(answer) as server:
             process = setup.started(server, "ask", "why?", "--approve", "contained")
-            if trial % 4:  # the others may be hit before the turn has begun
+            if trial:  # the first may be hit before the turn has begun
                 setup.wait_for('"turn_started"')
             time.sleep(chance.uniform(0, 1.5))
             process.kill()
@@ -354,4 +354,4 @@ def test_the_real_command_killed_at_random_moments_goes_on_to_its_answer(setup: 
         for folder in found:
             wait_until(partial(gone, engine, folder.name), GONE_SECONDS)
             shutil.rmtree(folder)
-    assert gone_on >= 3
+    assert gone_on >= 2

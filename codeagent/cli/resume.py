@@ -131,6 +131,7 @@ def _restore_copy(bench: Workbench, folder: Path) -> None:
     patch = folder / DIFF
     if not patch.is_file() or not patch.stat().st_size:
         return
+    bench.terminal.changed = True
     try:
         with bench.interrupts.waiting():
             lost = _restored(bench, patch.read_bytes())

@@ -58,5 +58,11 @@ def _sound(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 def next_steps(record: Mapping[str, Any], *, changed: bool) -> Iterable[str]:
     """How to go on from here, in the shell."""
-    cited = bool(record.get("citations"))
-    return wording.next_lines(record.get("outcome"), str(record.get("session_id")), changed=changed, cited=cited)
+    verification = record.get("verification") or {}
+    return wording.next_lines(
+        record.get("outcome"),
+        str(record.get("session_id")),
+        changed=changed,
+        cited=bool(record.get("citations")),
+        verification=str(verification.get("status") or "not_requested"),
+    )

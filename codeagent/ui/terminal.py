@@ -52,6 +52,8 @@ class Terminal:
     ) -> None:
         self.hints = True
         """Whether the end of a turn says how to go on; a chat says it at its own end."""
+        self.changed = False
+        """Whether the session holds a change; a session that is taken up may bring one along."""
         self._out = out
         self._quiet = quiet
         self._verbose = verbose
@@ -62,7 +64,6 @@ class Terminal:
         self._lock = RLock()
         self._over = Event()
         self._ticker: Thread | None = None
-        self._changed = False
 
     def __enter__(self) -> Self:
         return self
@@ -247,7 +248,7 @@ class Terminal:
 
     def _on_workspace_changed(self, record: Mapping[str, Any]) -> None:
         paths = [inert_line(str(path)) for path in record.get("paths") or ()]
-        self._changed = bool(paths)
+        self.changed = bool(paths)
         lines = self._screen.wrapped(f"  changed in the private copy: {', '.join(paths) or 'nothing'}", hang=2)
         if self._turn.calls:
             self._turn.afterwards.extend(lines)  # the call that did it is about to end
@@ -300,7 +301,7 @@ class Terminal:
         if not self._quiet:
             above = ending.evidence(record)
             below = [*ending.verified(record), footer]
-            below += ending.next_steps(record, changed=self._changed) if self.hints else ()
+            below += ending.next_steps(record, changed=self.changed) if self.hints else ()
         faint_above, faint_below = ([(inert_line(text), "dim") for text in texts] for texts in (above, below))
         told = [*ending.partial(record), *faint_above, *ending.facts(record), *faint_below]
         return [line for text, style in told for line in self._screen.wrapped(text, style)]

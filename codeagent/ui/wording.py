@@ -146,16 +146,23 @@ def place(citation: Mapping[str, Any]) -> str:
     return f"{citation.get('path')}:{lines}"
 
 
-def next_lines(outcome: str | None, session_id: str, *, changed: bool, cited: bool) -> list[str]:
-    """How to go on: each line says what a command is for and then the whole command."""
+def next_lines(
+    outcome: str | None, session_id: str, *, changed: bool, cited: bool, verification: str = "not_requested"
+) -> list[str]:
+    """How to go on: each line says what a command is for and then the whole command.
+
+    A change that a verification was asked for is offered to the repository once it has passed.
+    """
     lines = []
     if outcome in set(Outcome) and (hint := NEXT.get(Outcome(str(outcome)))):
         lines.append(hint.format(id=session_id))
     elif outcome == Outcome.ANSWERED:
-        lines.append(f'Ask more: codeagent resume "…" --session {session_id}')
+        what = "Verify again, with the next turn" if changed and verification == "not_run" else "Ask more"
+        lines.append(f'{what}: codeagent resume "…" --session {session_id}')
     if changed:
         lines.append(f"See the change: codeagent diff {session_id}")
-        lines.append(f"Put it into your repository: codeagent apply {session_id}")
+        if verification in ("passed", "not_requested"):
+            lines.append(f"Put it into your repository: codeagent apply {session_id}")
     elif cited:
         lines.append(f"Check the citations later: codeagent recheck {session_id}")
     return lines

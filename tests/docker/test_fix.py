@@ -173,6 +173,7 @@ def test_a_resumed_session_still_has_its_change(program: Program, repo: Path) ->
         assert program.run(*argv, server=server).code == 0
         ran = program.run("resume", "show it", server=server, cwd=repo)
     assert ran.code == 0 and "return n // 2" in ran.out
+    assert "Fix: verified" in ran.err and f"codeagent apply {program.sessions[-1].name}\n" in ran.err
 
 
 def running(engine: Engine, program: Program, process: str) -> list[str]:

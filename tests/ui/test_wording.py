@@ -19,6 +19,28 @@ def test_every_early_end_says_how_to_go_on(outcome: Outcome) -> None:
     assert "--session s1" in first
 
 
+@pytest.mark.parametrize(
+    ("verification", "first", "applies"),
+    [
+        ("not_requested", "Ask more", True),
+        ("passed", "Ask more", True),
+        ("failed", "Ask more", False),
+        ("flaky", "Ask more", False),
+        ("not_reproduced", "Ask more", False),
+        ("not_run", "Verify again, with the next turn", False),
+    ],
+)
+def test_a_change_is_offered_to_the_repository_unless_its_verification_did_not_pass(
+    verification: str, first: str, applies: bool
+) -> None:
+    lines = wording.next_lines("answered", "s1", changed=True, cited=True, verification=verification)
+    assert lines == [
+        f'{first}: codeagent resume "…" --session s1',
+        "See the change: codeagent diff s1",
+        *(["Put it into your repository: codeagent apply s1"] if applies else []),
+    ]
+
+
 @pytest.mark.parametrize("outcome", ["interrupted", "model_failed", "sandbox_failed"])
 def test_a_round_that_broke_off_is_not_told_as_done(outcome: str) -> None:
     said = wording.LOOP[Outcome(outcome)]

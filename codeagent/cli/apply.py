@@ -152,17 +152,22 @@ class _Apply:
         from codeagent.applying.plan import plan
 
         _recover(self._repo, self._root, self._record)
-        with self._interrupts.waiting():
-            made = plan(self._root, patches, merge=self._args.merge, bases=self._session.bases)
-            if made.conflicts:
-                return self._refuse(made)
-            if not made.writes:
-                print(f"The change is {'not' if self._args.reverse else 'already'} in {self._repo}.", file=sys.stderr)
-                return 0
-            self._show(patch, made)
-            if not self._args.yes and not self._agreed(made):
-                print("Nothing was written.", file=sys.stderr)
-                return 1
+        try:
+            with self._interrupts.waiting():
+                made = plan(self._root, patches, merge=self._args.merge, bases=self._session.bases)
+                if made.conflicts:
+                    return self._refuse(made)
+                if not made.writes:
+                    where = "not" if self._args.reverse else "already"
+                    print(f"The change is {where} in {self._repo}.", file=sys.stderr)
+                    return 0
+                self._show(patch, made)
+                if not self._args.yes and not self._agreed(made):
+                    print("Nothing was written.", file=sys.stderr)
+                    return 1
+        except Interrupted:
+            print("Nothing was written.", file=sys.stderr)
+            raise
         return self._write(made)
 
     def _refuse(self, made: Plan) -> int:
@@ -231,8 +236,8 @@ class _Apply:
 
         paths = sorted(one.path for one in made.writes)
         done = "Took back" if self._args.reverse else "Applied"
-        back = "" if self._args.reverse else " `codeagent apply --reverse` takes it back."
-        print(f"{done} {_counted(made)} in {inert_line(str(self._repo))}.{back}", file=sys.stderr)
+        back = "" if self._args.reverse else f" `{self._taking_back()}` takes it back."
+        print(inert_line(f"{done} {_counted(made)} in {self._repo}.{back}"), file=sys.stderr)
         if before == after:
             print(f"Everything else is untouched (sha256 {before[:16]} before and after).", file=sys.stderr)
         else:
@@ -241,6 +246,11 @@ class _Apply:
             self._session.emit(Applied(self._args.reverse, paths, before, after))
         except StorageError as error:
             print(f"note: it could not be recorded in the session: {error.message}", file=sys.stderr)
+
+    def _taking_back(self) -> str:
+        """The command line that undoes this one: what was merged goes back by a merge alone."""
+        named = [self._args.session] if self._args.session else []
+        return " ".join(["codeagent apply", *named, "--reverse", *(["--3way"] if self._args.merge else [])])
 
 
 @contextmanager

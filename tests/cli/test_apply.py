@@ -15,6 +15,7 @@ from typing import Any
 import pexpect
 import pytest
 
+from codeagent.applying.merge import keep_bases
 from codeagent.events import SessionStarted, TurnStarted, Verified, WorkspaceChanged
 from codeagent.session.store import Session
 from tests.applying.applied import Tree, make, patch_between, put, tree
@@ -45,12 +46,13 @@ def session(tmp_path: Path, repo: Path) -> Path:
     return stored(tmp_path, repo)
 
 
-def stored(tmp_path: Path, repo: Path) -> Path:
+def stored(tmp_path: Path, repo: Path, patch: bytes | None = None) -> Path:
     with Session.create(tmp_path / "home") as made:
         made.emit(SessionStarted(str(repo.resolve()), "m", "p", "i", "v"))
         made.journal.turn = 1
         made.emit(TurnStarted("change it"))
-        made.save_diff(patch_between(OLD, NEW))
+        made.save_diff(patch or patch_between(OLD, NEW))
+        keep_bases(repo, (made.folder / "diff.patch").read_bytes(), made.bases)
     return made.folder
 
 
@@ -98,6 +100,20 @@ def test_yes_applies_and_reverse_takes_back_with_everything_else_proven_untouche
         (True, [".envrc", "a.py", "logo"]),
     ]
     assert apply(repo, "--yes", "--reverse") == (0, "", f"The change is not in {repo}.\n")
+
+
+def test_what_a_merge_names_takes_it_back(repo: Path, tmp_path: Path) -> None:
+    lines = [b"line %d\n" % number for number in range(20)]
+    old: Tree = {"lines": (0o100644, b"".join(lines))}
+    patch = patch_between(old, {"lines": (0o100644, b"".join([b"agent\n", *lines[1:]]))})
+    put(repo, old)
+    folder = stored(tmp_path, repo, patch)
+    put(repo, {"lines": (0o100644, b"".join([*lines[:2], b"mine\n", *lines[3:]]))})
+    before = tree(repo)
+    code, _, err = apply(repo, "--yes", "--3way", folder.name)
+    (named,) = re.findall("`codeagent apply (.*)` takes it back", err)
+    assert (code, named, tree(repo) == before) == (0, f"{folder.name} --reverse --3way", False)
+    assert (apply(repo, "--yes", *named.split())[0], tree(repo)) == (0, before)
 
 
 def test_without_a_terminal_nothing_happens_but_with_yes(repo: Path, session: Path) -> None:
@@ -164,6 +180,7 @@ def test_the_answer_decides(repo: Path, session: Path, answer: str, code: int) -
     asked(child)
     child.send(answer)
     child.expect(pexpect.EOF)
+    assert (b"Nothing was written." in child.before) == (code != 0)
     assert (child.wait(), tree(repo)) == (code, NEW if code == 0 else OLD)
 
 

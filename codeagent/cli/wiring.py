@@ -20,7 +20,7 @@ from codeagent.agent.interrupts import Interrupts
 from codeagent.agent.introduction import instructions, repository_texts
 from codeagent.agent.limits import Bounds, Clock, Limits
 from codeagent.agent.loop import Ending, Turn, run_turn
-from codeagent.agent.redaction import redactor
+from codeagent.keys import redactor
 from codeagent.cli.choices import Choices
 from codeagent.cli.main import report, unforeseen
 from codeagent.cli.means import Means, context_for, open_means, open_provider

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from codeagent.errors import ContextFull, ModelError
+from codeagent.keys import redactor
 from codeagent.providers.failures import (
     Failure,
     Kind,
@@ -113,4 +114,4 @@ def _not_found(settings: ProviderSettings, server: str, said: str) -> ModelError
 
 def without_key(text: str, settings: ProviderSettings) -> str:
     """What a server said, without the key in it."""
-    return text.replace(settings.api_key, "[key]") if settings.api_key else text
+    return redactor([settings.api_key])(text)

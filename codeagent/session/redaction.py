@@ -1,7 +1,7 @@
 """Takes what looks like a key out of a record before it leaves the user's machine in an export.
 
 By shape, and only shapes that hardly anything else has: an export that mangles ordinary code would be of no use.
-The exact values of the keys in use never reached the log (see `codeagent/agent/redaction.py`).
+The exact values of the keys in use never reached the log (see `codeagent/keys.py`).
 """
 
 from __future__ import annotations

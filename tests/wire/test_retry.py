@@ -349,9 +349,18 @@ def test_a_key_that_a_server_quotes_is_not_shown(api: str) -> None:
     body = {"error": {"message": "no route for key-123"}}
     with ModelServer([status(500, body=body), status(400, body=body)]) as server:
         talk = Talk(server, api)
-        with pytest.raises(ModelError, match=r"no route for \[key\]"):
+        with pytest.raises(ModelError, match=r"no route for \[key removed\]"):
             talk.ask("Why?")
-    assert [n.reason for n in talk.notices] == ["no route for [key]"]
+    assert [n.reason for n in talk.notices] == ["no route for [key removed]"]
+
+
+def test_what_a_server_says_is_left_as_it_is_where_the_key_is_no_more_than_a_letter() -> None:
+    body = {"error": {"message": "That option does not exist."}}
+    with (
+        ModelServer([status(400, body=body)]) as server,
+        pytest.raises(ModelError, match="That option does not exist"),
+    ):
+        Talk(server, "chat", api_key="x").ask("Why?")
 
 
 @pytest.mark.parametrize("api", APIS)

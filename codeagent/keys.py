@@ -1,4 +1,4 @@
-"""Keeps the keys in use out of what tools return, before the model and the log see it."""
+"""Keeps the keys in use out of what tools return and servers say, before the model, the log and the user see it."""
 
 from __future__ import annotations
 

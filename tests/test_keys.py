@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from codeagent.agent.redaction import redactor
+from codeagent.keys import redactor
 
 
 def test_exact_values_of_keys_are_removed_the_longer_one_first() -> None:

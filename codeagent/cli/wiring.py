@@ -20,7 +20,6 @@ from codeagent.agent.interrupts import Interrupts
 from codeagent.agent.introduction import instructions, repository_texts
 from codeagent.agent.limits import Bounds, Clock, Limits
 from codeagent.agent.loop import Ending, Turn, run_turn
-from codeagent.keys import redactor
 from codeagent.cli.choices import Choices
 from codeagent.cli.main import report, unforeseen
 from codeagent.cli.means import Means, context_for, open_means, open_provider
@@ -28,6 +27,7 @@ from codeagent.cli.verifier import Verifier
 from codeagent.conversation import Item, UserMessage
 from codeagent.errors import CodeagentError, Interrupted, SandboxError
 from codeagent.events import Noted, SessionStarted, TurnEnded, TurnStarted
+from codeagent.keys import redactor
 from codeagent.outcome import Outcome
 from codeagent.session.store import Session
 from codeagent.settings import ProviderSettings

@@ -281,7 +281,7 @@ def _session(args: argparse.Namespace) -> tuple[Path, Path]:
     if args.session is None or args.repo is not None:
         here = repository(args.repo)
         _end_earlier(here)
-    folder = find(state_dir(), ref=args.session, repo=here if args.session is None else None)
+    folder = find(state_dir(), "codeagent apply", ref=args.session, repo=here if args.session is None else None)
     repo = Path(overview(folder).repo).resolve()
     if not repo.is_dir():
         raise UsageError(

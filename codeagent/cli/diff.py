@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from codeagent.cli.verdict import tell_verdict
     from codeagent.errors import StorageError
 
-    folder = chosen(args.id)
+    folder = chosen(args.id, "codeagent diff")
     try:
         patch = (folder / "diff.patch").read_bytes()
     except FileNotFoundError:

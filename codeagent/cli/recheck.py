@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from codeagent.session.log import Log
     from codeagent.session.store import EVENTS, check_readable
 
-    folder = chosen(args.id, answered=True)
+    folder = chosen(args.id, "codeagent recheck", answered=True)
     check_readable(folder)
     answer = last_answer(Log(folder / EVENTS))
     if answer is None:

@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.message is not None and not args.message.strip():
         raise UsageError("The message is empty.", "Leave it out to go on with the turn that was stopped.")
-    folder = find(paths.state_dir(), ref=args.session, repo=repository(args.repo) if args.session is None else None)
+    repo = repository(args.repo) if args.session is None else None
+    folder = find(paths.state_dir(), "codeagent resume --session", ref=args.session, repo=repo)
     with Session.open(folder) as session:
         history, damaged = read_history(folder)
         if args.message is None:

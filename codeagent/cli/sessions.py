@@ -85,13 +85,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def chosen(ref: str | None, *, answered: bool = False) -> Path:
-    """The folder of the session that an optional ID on the command line means (see `find`). Raises UsageError."""
+def chosen(ref: str | None, command: str, *, answered: bool = False) -> Path:
+    """The folder of the session that an optional ID behind `command` means (see `find`). Raises UsageError."""
     from codeagent import paths
     from codeagent.cli.repository import repository
     from codeagent.session.catalogue import find
 
-    return find(paths.state_dir(), ref=ref, repo=None if ref is not None else repository(None), answered=answered)
+    repo = None if ref is not None else repository(None)
+    return find(paths.state_dir(), command, ref=ref, repo=repo, answered=answered)
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -139,7 +140,7 @@ def _show(args: argparse.Namespace) -> None:
     from codeagent.session.log import Log
     from codeagent.session.store import EVENTS, check_readable
 
-    folder = chosen(args.id)
+    folder = chosen(args.id, "codeagent sessions show")
     check_readable(folder)
     log = Log(folder / EVENTS)
     if args.json:
@@ -159,7 +160,7 @@ def _export(args: argparse.Namespace) -> None:
     from codeagent.session.export import export
     from codeagent.session.store import check_readable
 
-    folder = chosen(args.id)
+    folder = chosen(args.id, "codeagent sessions export --html FILE")
     check_readable(folder)
     form = next(name for name in ("html", "markdown", "json") if getattr(args, name) is not None)
     target = getattr(args, form)
@@ -175,7 +176,7 @@ def _delete(args: argparse.Namespace) -> int:
     from codeagent.session.catalogue import unapplied
     from codeagent.session.store import delete
 
-    folders = [chosen(ref) for ref in args.ids]  # all are found before the first is gone
+    folders = [chosen(ref, "codeagent sessions delete") for ref in args.ids]  # all are found before the first is gone
     never_applied = ", ".join(folder.name for folder in folders if unapplied(folder))
     if never_applied and not args.yes and not _agreed(never_applied):
         print("Nothing was deleted.", file=sys.stderr)

@@ -127,13 +127,15 @@ def _repo(folder: Path) -> str:
     return ""
 
 
-def find(state_dir: Path, *, repo: Path | None = None, ref: str | None = None, answered: bool = False) -> Path:
-    """The folder of the session that a user means.
+def find(
+    state_dir: Path, command: str, *, repo: Path | None = None, ref: str | None = None, answered: bool = False
+) -> Path:
+    """The folder of the session that a user means; `command` takes an id behind it (`codeagent resume --session`).
 
     With `ref`: the one whose id begins or ends with it. Without: the latest of `repo` that something was asked in
     (with `answered`: that holds an answer) and that no process uses now. Raises UsageError.
     """
-    return _named(state_dir, ref) if ref is not None else _latest(state_dir, repo, answered)
+    return _named(state_dir, ref) if ref is not None else _latest(state_dir, command, repo, answered)
 
 
 def unapplied(folder: Path) -> bool:
@@ -175,7 +177,7 @@ def nearest(ref: str, ids: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(by_part[part] for part in found))[:3]
 
 
-def _latest(state_dir: Path, repo: Path | None, answered: bool) -> Path:
+def _latest(state_dir: Path, command: str, repo: Path | None, answered: bool) -> Path:
     for candidate in overviews(state_dir, repo):
         wanted = candidate.begun and candidate.holder is None and not candidate.problem
         if wanted and (not answered or _answered(candidate.folder)):
@@ -186,9 +188,7 @@ def _latest(state_dir: Path, repo: Path | None, answered: bool) -> Path:
         raise UsageError(f"There is no {what}.", remedy)
     if near := _near(state_dir, repo):
         folder, about = near
-        remedy = (
-            f"The latest near it is of {about}: name it, {folder.name} (`codeagent resume --session {folder.name}`)."
-        )
+        remedy = f"The latest near it is of {about}: `{command} {folder.name}`."
     raise UsageError(f"There is no {what} of {repo}.", remedy)
 
 

@@ -117,7 +117,7 @@ def test_the_latest_session_may_be_one_whose_process_ended_before_its_turn_began
     answered(tmp_path, repo="/r")
     with Session.create(tmp_path) as session:
         session.emit(SessionStarted("/r", "m", "p", "i", "v", message="fix it", patching=True))
-    assert find(tmp_path, repo=Path("/r")) == session.folder
+    assert find(tmp_path, "codeagent resume --session", repo=Path("/r")) == session.folder
     assert (overview(session.folder).question, overview(session.folder).turns) == ("fix it", 0)
 
 

@@ -222,20 +222,45 @@ def test_nothing_finished_here_is_an_error_with_its_remedy(
     )
 
 
-@pytest.mark.parametrize("about", ["top/part", "."])
+@pytest.mark.parametrize(
+    ("about", "command"),
+    [
+        ("top/part", "sessions show"),
+        (".", "sessions show"),
+        (".", "resume --session"),
+        (".", "diff"),
+        (".", "apply"),
+        (".", "sessions export --html FILE"),
+    ],
+)
 def test_a_session_of_a_folder_above_or_below_is_named(
-    about: str, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    about: str,
+    command: str,
+    state: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "top" / "part").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "top")
     answered(state, repo=f"{tmp_path}-beside")
     near = answered(state, repo=str((tmp_path / about).resolve()))
-    assert run(["sessions", "show"]) == 2
+    assert run(command.removesuffix(" --session").split()) == 2
     assert capsys.readouterr().err == (
         f"codeagent: error: There is no finished session of {tmp_path / 'top'}.\n"
-        f"The latest near it is of {(tmp_path / about).resolve()}: name it, {near.id} "
-        f"(`codeagent resume --session {near.id}`).\n"
+        f"The latest near it is of {(tmp_path / about).resolve()}: `codeagent {command} {near.id}`.\n"
     )
+
+
+def test_recheck_names_itself_where_the_answer_is_of_a_folder_above(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "top").mkdir()
+    monkeypatch.chdir(tmp_path / "top")
+    near = answered(state, repo=str(tmp_path.resolve()))
+    assert run(["recheck"]) == 2
+    told = f"The latest near it is of {tmp_path.resolve()}: `codeagent recheck {near.id}`.\n"
+    assert capsys.readouterr().err.endswith(told)
 
 
 def test_a_mistyped_id_is_answered_with_the_nearest(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

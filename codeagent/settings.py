@@ -27,6 +27,8 @@ class ProviderSettings:
     api: Api
     model: str = ""
     base_url: str | None = None
+    base_url_env: str | None = None
+    """The variable that gave `base_url`, where one did."""
     api_key_env: str | None = None
     api_key: str | None = field(default=None, repr=False)
     state: Literal["client", "server"] = "client"

@@ -77,6 +77,7 @@ def test_the_vendors_variables_act_on_openai_alone_and_below_ours(tmp_path: Path
     env = {"OPENAI_BASE_URL": "http://x/v1", "OPENAI_MODEL": "m", "CODEAGENT_MODEL": "ours", "OPENAI_API_KEY": "k"}
     config = load(tmp_path, "[providers.openai]\nbase_url = 'http://file'\n", env)
     assert (config.provider.base_url, config.provider.model) == ("http://x/v1", "ours")
+    assert (config.provider.base_url_env, config.providers["deepseek"].base_url_env) == ("OPENAI_BASE_URL", None)
     assert config.providers["deepseek"].base_url == "https://api.deepseek.com"
     other = load(tmp_path, "", env, provider="anthropic")
     assert (other.provider.name, other.provider.base_url, other.provider.model) == ("anthropic", None, "ours")

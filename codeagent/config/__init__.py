@@ -135,6 +135,7 @@ def _provider(values: Values, name: str, environ: Mapping[str, str]) -> Provider
         raise UsageError(f"The provider `{name}` has no `api`.", f"Set providers.{name}.api in the configuration.")
     price = {key: own.pop(key) for key in list(own) if key.startswith(f"{prefix}price.")}
     key_env = own.get(f"{prefix}api_key_env", (None, ""))[0]
+    url_from = own.get(f"{prefix}base_url", (None, ""))[1]
     return cast(
         "ProviderSettings",
         _settings(
@@ -142,6 +143,7 @@ def _provider(values: Values, name: str, environ: Mapping[str, str]) -> Provider
             own,
             prefix,
             name=name,
+            base_url_env=url_from if url_from in VARIABLES else None,
             api_key=environ.get(key_env, "").strip() or None if key_env else None,  # a file's newline came with it
             price=_settings(Price, price, f"{prefix}price.") if price else None,
         ),

@@ -51,20 +51,20 @@ def explained(failure: Failure, settings: ProviderSettings, attempts: int) -> Mo
             "Add credit or raise the limit at the provider; then `codeagent resume` goes on.",
         )
     if failure.kind is Kind.UNREACHABLE:
-        remedy = f"Check the network, a proxy, and `base_url` of {table}."
+        remedy = f"Check the network, a proxy, and {_address(settings)}."
         if untrusted(failure):
             remedy = "If the server has a certificate of your own authority, set SSL_CERT_FILE to its file."
         return ModelError(f"The model's server {server} cannot be reached: {said}", remedy)
     if failure.kind is Kind.FOREIGN:
         return ModelError(
             f"{server} answered with something that is not the {settings.api} API: {said}",
-            f"Check `base_url` and `api` of {table}.",
+            f"Check {_address(settings, 'api')}.",
         )
     if failure.status is not None and 300 <= failure.status < 400:
         where = urlsplit(base_url(settings)).path or "/"
         return ModelError(
             f"{server} does not answer below {where}: {said}",
-            f"Set `base_url` of {table} to the address that answers.",
+            f"Set {_address(settings)} to the address that answers.",
         )
     if failure.status == 404:
         return _not_found(settings, server, said)
@@ -108,8 +108,16 @@ def _not_found(settings: ProviderSettings, server: str, said: str) -> ModelError
         )
     return ModelError(
         f"{server} has no {settings.api} API at {urlsplit(base_url(settings)).path or '/'}: {said}",
-        f"Check `base_url` and `api` of [providers.{settings.name}]; many servers offer only `chat`.",
+        f"Check {_address(settings, 'api')}; many servers offer only `chat`.",
     )
+
+
+def _address(settings: ProviderSettings, also: str = "") -> str:
+    """What set the server's address, and another field of the provider's table beside it."""
+    variable, table = settings.base_url_env, f"[providers.{settings.name}]"
+    if also:
+        return f"{variable or '`base_url`'} and `{also}` of {table}"
+    return variable or f"`base_url` of {table}"
 
 
 def without_key(text: str, settings: ProviderSettings) -> str:

@@ -41,7 +41,7 @@ FIX: Mapping[str, tuple[str, str]] = {
 NEXT: Mapping[Outcome, str] = {
     Outcome.NEEDS_INPUT: 'Answer it: codeagent resume "…" --session {id}',
     Outcome.REFUSED: 'Ask differently: codeagent resume "…" --session {id}',
-    Outcome.TRUNCATED: "Go on: codeagent resume --session {id} (max_output_tokens in the config raises it)",
+    Outcome.TRUNCATED: "Go on: codeagent resume --session {id} (max_output_tokens of [providers.NAME] raises it)",
     Outcome.EMPTY: "Go on: codeagent resume --session {id}",
     Outcome.ROUND_LIMIT: "Go on: codeagent resume --session {id} (--max-rounds raises it)",
     Outcome.TIME_LIMIT: "Go on: codeagent resume --session {id} (--time-limit raises it)",

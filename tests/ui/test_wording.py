@@ -19,6 +19,11 @@ def test_every_early_end_says_how_to_go_on(outcome: Outcome) -> None:
     assert "--session s1" in first
 
 
+def test_a_response_that_was_cut_short_names_the_table_of_the_key_that_raises_it() -> None:
+    (line,) = wording.next_lines("truncated", "s1", changed=False, cited=False)
+    assert line.endswith("--session s1 (max_output_tokens of [providers.NAME] raises it)")
+
+
 @pytest.mark.parametrize(
     ("verification", "first", "applies"),
     [

@@ -228,9 +228,29 @@ def test_an_unreachable_server_is_named_after_a_few_seconds() -> None:
     with pytest.raises(ModelError) as raised:
         talk.ask("Why?")
     assert raised.value.message == "The model's server 127.0.0.1:9 cannot be reached: Connection refused"
-    assert "base_url" in raised.value.remedy
+    assert raised.value.remedy == "Check the network, a proxy, and `base_url` of [providers.tested]."
     assert len(talk.waits) == 3
     assert sum(talk.waits) < 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "remedy"),
+    [
+        (None, "Check the network, a proxy, and OPENAI_BASE_URL."),
+        (raw_sse("<html>", content_type="text/html"), "Check OPENAI_BASE_URL and `api` of [providers.tested]."),
+        (
+            status(404, body="<html>"),
+            "Check OPENAI_BASE_URL and `api` of [providers.tested]; many servers offer only `chat`.",
+        ),
+        (status(301), "Set OPENAI_BASE_URL to the address that answers."),
+    ],
+    ids=["unreachable", "a web page", "not found", "moved"],
+)
+def test_an_address_that_a_variable_gave_is_blamed_on_the_variable(answer: Scripted | None, remedy: str) -> None:
+    with ModelServer([answer] if answer else []) as server, pytest.raises(ModelError) as raised:
+        url = server if answer else "http://127.0.0.1:9/v1"
+        Talk(url, "responses", base_url_env="OPENAI_BASE_URL").ask("Why?")
+    assert raised.value.remedy == remedy
 
 
 @pytest.mark.parametrize("api", APIS)

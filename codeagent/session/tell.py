@@ -79,7 +79,7 @@ def _end(turn: StoryTurn, full: bool) -> Iterator[str]:
         if isinstance(text := ended.get(name), str):
             yield f"{'Answer' if name == 'answer' else 'Partial answer'}:"
             yield from (f"  {line}" for line in inert(text).split("\n"))
-    yield from _evidence_of(ended)
+    yield from map(inert_line, ending.evidence(ended))
     yield from _facts_of(ended)
     yield from (f"  {line}" for line in _record_of(ended))
     for label, text in _outputs(ended):
@@ -91,10 +91,6 @@ def _end(turn: StoryTurn, full: bool) -> Iterator[str]:
             else f"      {label} ({len(lines)} lines; --full shows them):"
         )
         yield from (f"        {line}" for line in shown)
-
-
-def _evidence_of(ended: Mapping[str, Any]) -> list[str]:
-    return [inert_line(line) for line in ending.evidence(ended)]
 
 
 def _facts_of(ended: Mapping[str, Any]) -> Iterator[str]:
@@ -147,9 +143,11 @@ def _markdown_turn(story: Story, turn: StoryTurn) -> Iterator[str]:
             yield title
             yield inert_markdown(text)
     if ended:
-        if evidence := _evidence_of(ended):
-            yield "### What it rests on"
-            yield _fenced("\n".join(evidence))
+        beneath = {"What it rests on": ending.citations(ended), "What it does not rest on": ending.limits(ended)}
+        for title, lines in beneath.items():
+            if lines:
+                yield f"### {title}"
+                yield _fenced("\n".join(map(inert_line, lines)))
         yield "\n".join(f"- {_code(line)}" for line in _facts_of(ended))
         if record := _record_of(ended):
             yield "### Verification"

@@ -38,7 +38,12 @@ def verified(record: Mapping[str, Any]) -> list[str]:
 
 def evidence(record: Mapping[str, Any]) -> list[str]:
     """What the answer rests on, and what it does not."""
-    return [*wording.citation_lines(_sound(record, "citations")), *limits(record)]
+    return [*citations(record), *limits(record)]
+
+
+def citations(record: Mapping[str, Any]) -> list[str]:
+    """What the answer rests on."""
+    return wording.citation_lines(_sound(record, "citations"))
 
 
 def limits(record: Mapping[str, Any]) -> list[str]:

@@ -167,6 +167,22 @@ def test_what_limited_an_answer_and_who_allowed_what_is_told() -> None:
     ]
 
 
+def test_what_an_answer_rests_on_and_what_not_stand_under_headings_of_their_own() -> None:
+    log = Recorder()
+    log.start("q")
+    limits = [{"kind": "denied", "call_id": "c3", "subject": "make"}]
+    log.end(answer="See a.py:1.", citations=[citation("a.py", 1, 1)], limits=limits)
+    caveat = "That says that the lines were seen, not that the claim is true."
+    assert (
+        f"### What it rests on\n\n```\n1 of 1 citation: lines were seen by the tools. {caveat}\n```\n\n"
+        "### What it does not rest on\n\n```\nWhat limited the answer (1 call):\n  denied: make\n```\n\n"
+    ) in markdown(read_story(log.records), None)
+    bare = Recorder()
+    bare.start("q")
+    bare.end(answer="Done.")
+    assert "What it rests on" not in markdown(read_story(bare.records), None)
+
+
 def test_the_whole_record_of_a_verification_is_told_in_every_form() -> None:
     story = read_story(answered_session())
     page = "\n".join(Elements(render_html(answered_session())).texts)

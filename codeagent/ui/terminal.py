@@ -63,6 +63,7 @@ class Terminal:
         self._turn = Turn(price, time.monotonic())
         self._lock = RLock()
         self._over = Event()
+        self._has_model = True
         self._ticker: Thread | None = None
 
     def __enter__(self) -> Self:
@@ -144,6 +145,7 @@ class Terminal:
     # -- one method an event type ----------------------------------------------------------------
 
     def _on_session_started(self, record: Mapping[str, Any]) -> None:
+        self._has_model = record.get("provider") != "offline"
         who = dict.fromkeys(str(record[name]) for name in ("provider", "model") if record.get(name))
         image = [] if record.get("image") == DEFAULT_IMAGE else [f"image {record.get('image')}"]
         said = [self._path(str(record.get("repo"))), " ".join(who), *image, f"session {record.get('session_id')}"]
@@ -241,7 +243,7 @@ class Terminal:
         if self._verbose:
             self._say(*[[("note: " + line, "dim")] for line in inert(text).splitlines() or [""]])
             return
-        if record.get("origin") == "repository":  # the program's own ask the model for something
+        if record.get("origin") == "repository" and self._has_model:  # the program's own ask the model for something
             size = wording.size(len(text.encode("utf-8", "replace")))
             told = f"note: the model was given the repository's own instructions ({size}, untrusted)"
             self._say(*self._screen.wrapped(inert_line(told), hang=2))

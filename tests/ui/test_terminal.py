@@ -149,6 +149,15 @@ def test_what_the_model_alone_is_told_is_shown_with_verbose() -> None:
     ]
 
 
+def test_the_repositorys_instructions_are_not_told_of_where_no_model_is_given_them() -> None:
+    log = Recorder()
+    log.start("q")
+    log.records[0] |= {"provider": "offline", "model": "offline"}
+    log.add("note", origin="repository", text="x" * 2_000)
+    _, err = plain(log.records)
+    assert err == "/home/me/user-service · offline · session 20260301-090000-abcde\n"
+
+
 def test_a_provider_without_a_model_stands_alone() -> None:
     log = Recorder()
     log.add("session_started", repo="/r", model="", provider="local", image="codeagent-sandbox", version="0.1.0")

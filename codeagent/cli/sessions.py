@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = _parser(actions, "list", "one line a session, the last used first")
     listing.add_argument("--repo", metavar="PATH", type=Path, help="only those of this repository")
-    listing.add_argument("--limit", metavar="N", type=int, default=50, help="at most N (50); 0 shows all")
+    listing.add_argument("--limit", metavar="N", type=_not_negative, default=50, help="at most N (50); 0 shows all")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     show = _parser(actions, "show", "the trace: calls, approvals, outputs and timings")
     show.add_argument("id", metavar="ID", nargs="?")
@@ -75,6 +75,12 @@ def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str
         description=f"{line[0].upper()}{line[1:]}.",
         epilog=f"examples:\n{EXAMPLES[name]}{'' if name == 'list' else NAMED}",
     )
+
+
+def _not_negative(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    raise argparse.ArgumentTypeError("must be a whole number, 0 or above")
 
 
 def run(args: argparse.Namespace) -> int:

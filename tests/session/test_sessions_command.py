@@ -252,6 +252,11 @@ def test_a_session_of_a_folder_above_or_below_is_named(
     )
 
 
+def test_fewer_sessions_than_none_cannot_be_listed(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sessions", "list", "--limit", "-1"]) == 2
+    assert capsys.readouterr().err.startswith("codeagent: error: ")
+
+
 def test_recheck_names_itself_where_the_answer_is_of_a_folder_above(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

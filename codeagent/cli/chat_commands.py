@@ -168,7 +168,11 @@ class Chat:
             return OFFLINE
         found = config.providers.get(name) or replace(config.provider, model=name)
         if found.api == "offline":
-            raise UsageError(f"There is no provider {name}.", "/model lists the configured ones.")
+            ready = next((one.name for one in config.providers.values() if one.api_key), "NAME")
+            raise UsageError(
+                f"{OFFLINE.name} has no models, and {name} is no provider.",
+                f"Name its provider first, for example `/model {ready}`, then `/model {name}`. /model lists them.",
+            )
         require_key(found)
         return found
 

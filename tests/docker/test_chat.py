@@ -172,6 +172,13 @@ def test_the_model_can_be_changed_between_turns(repo: Path, engine_host: str) ->
             chat.say("second")
             assert "ANTHROPIC_API_KEY is not set" in chat.say("/model anthropic")
             assert "Model: local, the only model that it serves" in chat.say("/model local")
+            assert "Model: offline" in chat.say("/model offline")
+            refused = chat.say("/model m3")
+            assert "offline has no models, and m3 is no provider." in refused
+            assert (
+                "Name its provider first, for example `/model openai`, then `/model m3`. /model lists them."
+                in refused
+            )
         assert [request.body["model"] for request in server.requests] == ["m1", "m2"]
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from codeagent.conversation import AssistantMessage, ToolCall, ToolOutput, UserMessage, unanswered
 from codeagent.errors import ErrorKind, ToolError
+from codeagent.evidence.citations import mentions
 from codeagent.inference import Request
 from codeagent.providers.offline.provider import OfflineProvider, item_of
 from tests.fixtures_expected import CASES, ORDER_PRICING, USER_SERVICE, Case
@@ -241,8 +242,7 @@ TENACITY = {
 
 def test_an_exception_that_nothing_raises_by_its_name_is_shown_where_it_is_defined(tmp_path: Path) -> None:
     assert Machine(repository(tmp_path, TENACITY)).ask("what raises RetryError").answer == (
-        "Nothing found: no place that gives or raises `RetryError` was recognised for `RetryError`. "
-        "This is what was read:\n\n"
+        "Nothing found: no place that gives or raises `RetryError` was recognised for `RetryError`.\n\n"
         "`RetryError` is defined here:\n- tenacity/base.py:1: `class RetryError(Exception):`\n\n"
         "`RetryError` is mentioned here:\n"
         "- tenacity/base.py:6: `def __init__(self, retry_error_cls: type[RetryError] = RetryError):`\n"
@@ -258,7 +258,9 @@ def test_what_is_mentioned_only_and_a_file_without_functions_are_not_called_miss
         f"- doc/retry.rst:1: `A RetryError says that the limit was reached.`\n\n{NO_MODEL}\n"
     )
     found = machine.ask("where is retry.rst")
-    assert found.answer.startswith("`retry.rst` is defined here:\n- doc/retry.rst:1: ")
+    assert found.answer.startswith(
+        "`retry.rst` is defined here:\n- doc/retry.rst:1: `A RetryError says that the limit was reached.`\n"
+    )
 
 
 def test_each_of_several_names_is_told_by_itself(tmp_path: Path) -> None:
@@ -266,9 +268,65 @@ def test_each_of_several_names_is_told_by_itself(tmp_path: Path) -> None:
     assert found.answer.startswith(
         "`power_for` is defined here:\n- robot/motor.py:2: `def power_for(self, angle):`\n"
     )
-    assert "\n\nNothing found: `walk_for` is not in what could be searched (other/, robot/, tests/)." in (
-        found.answer
+    assert "\n\nNothing found: `walk_for` is in no file that `rg … .` reads." in (found.answer)
+
+
+def test_a_name_that_begins_with_an_underscore_keeps_it(tmp_path: Path) -> None:
+    code = "def isnumber(x):\n    return True\n\n\ndef _isnumber(x):\n    return False\n"
+    machine = Machine(repository(tmp_path, {"a.py": code}))
+    for question in ("where is _isnumber", "where is `_isnumber`", "why does _isnumber return False"):
+        found = machine.ask(question)
+        assert found.citations in (["a.py:5"], ["a.py:6"]), found.answer
+
+
+def test_a_capitalised_word_after_where_is_is_a_name_also_where_it_is_nowhere(tmp_path: Path) -> None:
+    machine = Machine(repository(tmp_path, {"a.py": "x = 1\n"}))
+    assert machine.ask("where is Gamma").answer.startswith("Nothing found: `Gamma` is in no file")
+
+
+def test_why_an_exception_is_raised_is_what_raises_it(tmp_path: Path) -> None:
+    code = "class NotForSale(Exception):\n    pass\n\n\ndef total(x):\n    raise NotForSale(x)\n"
+    machine = Machine(repository(tmp_path, {"a.py": code}))
+    whole = machine.ask("what raises NotForSale").answer
+    assert "a.py:6 in `total`: `raise NotForSale(x)`" in whole
+    assert machine.ask("why is NotForSale raised").answer == whole
+    assert machine.ask("why does NotForSale get raised").answer == whole
+
+
+SIGNERS = {
+    "signer.py": "class Signer:\n    def validate(self, value):\n        return False\n",
+    "tools/checks.py": "def validate_all(values):\n    return False\n",
+}
+
+
+@pytest.mark.parametrize("question", ["why does NoSuchClass.validate return False", "where is NoSuchClass.validate"])
+def test_a_method_of_a_class_that_is_not_there_is_not_confirmed(tmp_path: Path, question: str) -> None:
+    found = Machine(repository(tmp_path, SIGNERS)).ask(question)
+    first, _, rest = found.answer.partition("\n\n")
+    assert first == ("No definition of `NoSuchClass.validate` was recognised; others of that name:")
+    assert rest.startswith(("`Signer.validate`: places that", "`validate` is defined here:"))
+    assert "NoSuchClass" not in rest
+
+
+def test_a_function_of_a_module_and_an_inherited_method_are_what_was_asked_for(tmp_path: Path) -> None:
+    code = "from signer import Signer\n\n\nclass Timed(Signer):\n    pass\n"
+    machine = Machine(repository(tmp_path, {**SIGNERS, "timed.py": code}))
+    assert machine.ask("why does Timed.validate return False").answer.startswith("`Timed.validate`: places")
+    assert machine.ask("why does checks.validate_all return False").answer.startswith("`checks.validate_all`: ")
+    assert machine.ask("where is checks.validate_all").answer.startswith("`checks.validate_all` is defined here:")
+
+
+def test_a_quoted_line_is_exact_for_whoever_checks_it(tmp_path: Path) -> None:
+    lines = ["def find(x):  # see `other`", "    return None  # as ``find`` and `a`", "``find``"]
+    found = Machine(repository(tmp_path, {"a.py": "\n".join([*lines[:2], ""]), "b.md": lines[2] + "\n"})).ask(
+        "where is `find`"
     )
+    quotes = {mention.start_line: mention.quote for mention in mentions(found.answer) if mention.paths[0] == "a.py"}
+    assert quotes[1] == " ".join(lines[0].split())
+    assert quotes[2].strip("` ")
+    assert quotes[2].strip("` ") in " ".join(lines[1].split())
+    assert "- a.py:1: `` def find(x): # see `other` ``\n" in found.answer
+    assert "- b.md:1: ``` ``find`` ```\n" in found.answer
 
 
 @pytest.mark.parametrize(
@@ -309,10 +367,10 @@ def test_a_call_that_did_not_come_to_its_end_is_made_again(kind: ErrorKind) -> N
 def test_what_is_not_there_is_not_invented(tmp_path: Path) -> None:
     root = repository(tmp_path, {"a.py": "def b():\n    return 1\n"})
     assert Machine(root).ask("why does Ghost.walk return null").answer == (
-        f"Nothing found: `Ghost.walk` is not in what could be searched (a.py).\n\n{NO_MODEL}\n"
+        f"Nothing found: `Ghost.walk` is in no file that `rg … .` reads.\n\n{NO_MODEL}\n"
     )
     assert Machine(root).ask("why does b() return None").answer == (
-        "Nothing found: no place that gives or raises `None` was recognised for `b`. This is what was read:\n"
+        "Nothing found: no place that gives or raises `None` was recognised for `b`.\nThis is what was read:\n"
         f"- `return 1` (a.py:2)\n\n{NO_MODEL}\n"
     )
 

@@ -65,7 +65,7 @@ public class A<T extends B> implements C {
                 "passed key == null",
                 'passed key.equals("{")',
                 "passed case ONE",
-                "passed default",
+                "loops default",
                 "passed catch (IOException | RuntimeException gone)",
             ],
         ),
@@ -166,6 +166,21 @@ def five(x):
         return one
 """
     assert nulls("a.py", code) == [("five", 27, [])]
+
+
+def test_what_only_goes_on_with_a_loop_or_ends_it_did_not_end_the_function() -> None:
+    code = """
+def find(all):
+    for one in all:
+        if one.old:
+            continue
+        if one.last:
+            break
+        if one.fits:
+            return one
+    return None
+"""
+    assert nulls("a.py", code) == [("find", 10, ["loops one.old", "loops one.last", "passed one.fits"])]
 
 
 def test_javascript_and_typescript() -> None:

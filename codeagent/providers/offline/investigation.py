@@ -11,16 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from codeagent.providers.offline.question import Question
-from codeagent.providers.offline.source import (
-    Call,
-    Function,
-    Place,
-    calls_in,
-    functions_of,
-    is_source,
-    part,
-    types_of,
-)
+from codeagent.providers.offline.source import Call, Function, Place, calls_in, functions_of, is_source, types_of
 from codeagent.providers.offline.transcript import Hit, Transcript
 
 MAX_LEVELS = 6
@@ -30,9 +21,7 @@ MAX_FILES = 6  # that are read for one name
 FEW = 3  # files for following a call by its name alone, functions that decide one condition, steps to inherit from
 _SELF = ("", "this", "self", "cls", "super")
 _BUILT_IN = frozenset(name for kind in (str, bytes, dict, list, set, re.Pattern, re.Match) for name in dir(kind))
-_TEST = re.compile(
-    r"(?:^|/)(?:tests?|testing|specs?|__tests__)/|(?:^|/)test_[^/]*$|(?:[_.](?:test|spec)|Tests?)\.\w+$"
-)
+_TEST = re.compile(r"(?:^|/)(?:_*tests?_*|testing|specs?)/|(?:^|/)test_[^/]*$|(?:[_.](?:test|spec)|Tests?)\.\w+$")
 _TYPES = "class|interface|enum|record|struct|trait|object|type"
 _LINES = {  # what a line that was found may say of a name
     "declares": rf"(?<![\w.])(?:{_TYPES})\s+NAME\b(?!.*;\s*$)",
@@ -52,20 +41,20 @@ class Visit(NamedTuple):
 
 
 class Investigation:
-    """What was found: places or, without any, the definitions and other uses of each name. `names` are those that the
-    question is about, `roots` their functions. `apart`: no way from these to the places was found."""
+    """What was found: places or, without any, the definitions and other uses of each name. `names` are in question,
+    `roots` their functions, `others` what stands for one that is not there; `apart`: no way from roots to places."""
 
     def __init__(self, question: Question, transcript: Transcript) -> None:
         self.question, self._known, self.exceptions = question, transcript, list(question.exceptions)
         self.places: list[tuple[Visit, Place]] = []
         self.mentions: dict[str, tuple[list[Hit], list[Hit]]] = {}
-        self.apart = False
+        self.apart, self.others = False, dict[str, list[str]]()
         listing, heads = transcript.listing(), [] if question.named else self._definitions(question.names)
         plain = {name for name in question.names for hit in heads for way in _LINES if _says(way, name, hit)}
         self.names = [name for name in question.names if question.named or name in plain]
         for name in question.files if not self.names else ():
             path = next((path for path in listing if f"/{path}".endswith(f"/{name}")), name)
-            self.mentions[name] = [Hit(found[0], 1, name) for found in [transcript.text(path)] if found], []
+            self.mentions[name] = [Hit(a, 1, b.split("\n")[0]) for a, b in filter(None, [transcript.text(path)])], []
         follows = question.kind in ("nothing", "raise")
         self.roots = self._roots() if follows else []
         self._follow([Visit(one) for one in self.roots])
@@ -114,7 +103,10 @@ class Investigation:
         paths = {hit.path for hit in hits if owner and _says("builds on", owner, hit)}
         paths |= {hit.path for hit in hits if any(hit.path.endswith(file) for file in self.question.files)}
         found = self._functions(name, [hit for hit in hits if hit.path in paths])
-        return found or self._functions(name, _not_tests(hits))
+        others = found or self._functions(name, _not_tests(hits))
+        found = found or [one for one in others if _means(owner, one.path, one.owner)]
+        self.others |= {title: list(dict.fromkeys(one.title for one in others))} if others and not found else {}
+        return found or others
 
     def _follow(self, level: list[Visit]) -> None:
         seen, in_test = set[Function](), any(_is_test(one.path) for one in self.roots)
@@ -155,8 +147,7 @@ class Investigation:
             found = self._functions(call.name, [hit for hit in defined if likely[hit] == score])
             found = [one for one in found if one is not visit.function]
             found = [one for one in found if {one.owner, *one.bases} & {*types}] or found
-            arity = {one: len((part(one.node, "parameters") or one.node).named_children) for one in found}
-            found = [one for one in found if arity[one] == call.arguments] or found
+            found = [one for one in found if one.parameters == call.arguments] or found
             if len(self._known.wanted) > wanted or (call.decides and len(found) > FEW):
                 return []
             if found:
@@ -179,10 +170,16 @@ class Investigation:
             ways = (("declares", hits), ("defines", hits), ("sets", uses))
             found = next(filter(None, ([hit for hit in some if _says(way, name, hit)] for way, some in ways)), [])
             heads = {hit.path for hit in hits if owner and _says("declares", owner, hit)}
-            found = [hit for hit in found if hit.path in heads] or found
-            uses = [hit for hit in uses if hit[:2] not in {other[:2] for other in found}]
+            owned = [hit for hit in found if hit.path in heads] or [hit for hit in found if _means(owner, *hit[::2])]
+            uses = [hit for hit in uses if hit[:2] not in {other[:2] for other in owned or found}]
             uses.sort(key=lambda hit: (_is_test(hit.path), not is_source(hit.path), hit.path))
-            self.mentions[title] = found, uses
+            self.others |= {title: [name]} if owner and (found or uses) and not owned else {}
+            self.mentions[self.others.get(title, [title])[0]] = owned or found, uses
+
+
+def _means(owner: str, *texts: str) -> bool:
+    """Whether the type, module or variable of a name is one of the words of these texts."""
+    return not owner or owner.lower().replace("_", "") in re.split(r"\W", " ".join(texts).lower().replace("_", ""))
 
 
 def _likelihood(path: str, function: Function, call: Call, types: list[str], typed: set[str]) -> int:

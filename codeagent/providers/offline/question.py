@@ -44,20 +44,21 @@ _FILE = re.compile(
 _NAME = r"[A-Za-z_$][\w$]*"
 _NAMES = re.compile(
     rf"({_NAME}(?:(?:\.|\#|::|->){_NAME})+)|[`'\"‘“「]({_NAME})(?:\(\))?[`'\"’”」]|(?<![\w$])(?:({_NAME})\("
-    r"|([A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Z]{2,}[a-z]\w*|[a-z$]+[a-z0-9]*[A-Z]\w*|_*[A-Za-z][A-Za-z0-9]*_\w*)"
-    r"(?![\w$]))",
+    r"|([A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Z]{2,}[a-z]\w*|[a-z$]+[a-z0-9]*[A-Z]\w*|_+[A-Za-z]\w*"
+    r"|[A-Za-z][A-Za-z0-9]*_\w*|(?<=here is )[A-Z][a-z0-9]+(?=(?: \w+)?\W*$))(?![\w$]))",
     re.ASCII,
 )
 _RAISED = re.compile(
-    r"(?:\brais(?:es?|ed|ing)|\bthrow(?:s|n|ing)?|抛出|报)\s*(?:(?:an?|the)\s+)?[`'\"]?(?:\w+\.)*([A-Z]\w+)"
+    r"(?:\brais(?:es?|ed|ing)|\bthrow(?:s|n|ing)?|抛出|报)\s*(?:(?:(?:an?|the|exception)\s|了|异常|错误?)\s*)*[`'\"]?(?:\w+\.)*"
+    r"([A-Z]\w+)|\b([A-Z]\w+)[`'\"]?\s*(?:\b(?:gets?|is|was|being)\s+)*(?:\b(?:raised|thrown)\b|(?:为什么)?会?被抛出)"
     r"|((?<![\w.])(?:\w*[a-z])?(?:Error|Exception|Failure)\b)",
     re.ASCII,
 )
 _PLAIN = frozenset(
     """about after all and any are because but can class code could did does empty error fail false file find for
     from function get gets give gives happen has have how into its line list method module none not nothing null only
-    object out raise raises result return returns see should string than that the then there this throw true type
-    undefined value was what when where which while who why will with would you your""".split()
+    object out raise raised raises result return returns see should string than that the then there this throw thrown
+    true type undefined value was what when where which while who why will with would you your""".split()
 )
 
 

@@ -95,6 +95,10 @@ class Function:
     def title(self) -> str:
         return f"{self.owner}.{self.name}" if self.owner else self.name
 
+    @property
+    def parameters(self) -> int:
+        return len((part(self.node, "parameters") or self.node).named_children)
+
     @cached_property
     def statements(self) -> list[Code]:
         """In the order of the text, without those of functions inside. An expression that is all is returned."""
@@ -125,9 +129,7 @@ class Function:
         named, found = re.compile(rf"\b(?:{'|'.join(names)})\b"), list[Place]()
         for at, one in enumerate(self.statements):
             made, given, _ = one.text.partition(" ")[2].partition("(")
-            caught = (
-                _conditions(self.body, one.node) if one.kind == "raise" and re.fullmatch(r"[a-z]?\w*", made) else []
-            )
+            caught = _conditions(self.body, one.node) if one.kind == "raise" and re.fullmatch(r"\w*", made) else []
             if one.kind == "raise" or (one.kind == "return" and given and names):
                 texts = [made, *(condition.text for condition in caught)]
                 found += [self.place("place", at)] if not names or any(map(named.search, texts)) else []
@@ -147,9 +149,10 @@ class Function:
         """A place at a statement, or behind the last one."""
         before, one = self.statements[:at], self.statements[min(at, len(self.statements) - 1)]
         if not (tests := _conditions(self.body, one.node) if kind != "falls_off" else []):
-            ways_out = [other.node for other in before if other.kind != "plain"]
-            passed = dict.fromkeys(test for way_out in ways_out for test in _conditions(self.body, way_out)[-1:])
-            tests = [test._replace(kind="passed" if test.kind == "when" else "when") for test in passed]
+            ways = [way for way in before if way.kind != "plain"]
+            passed = {test: way.kind for way in ways for test in _conditions(self.body, way.node)[-1:]}
+            kinds = {"leave": "loops", "when": "passed"}
+            tests = [one._replace(kind=kinds.get(way) or kinds.get(one.kind, "when")) for one, way in passed.items()]
         words = {*re.findall(r"\w+", " ".join(test.text for test in tests))}
         sets = [other._replace(kind="set") for other in before if other.target in words and "(" in other.text]
         return Place(kind, one, [*tests, *notes, *sets])

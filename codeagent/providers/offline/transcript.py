@@ -31,7 +31,7 @@ class Hit(NamedTuple):
 
 
 class Transcript:
-    """The current turn. `wanted` are the calls to make next, as tool and arguments; `failures` could not be made."""
+    """The current turn. `wanted` are the next calls, as tool and arguments; `failures` failed; `command` searches."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.question, self.rounds = "", 0
@@ -52,7 +52,7 @@ class Transcript:
             elif isinstance(item, ToolOutput) and item.call_id in calls and item.error_kind not in UNFINISHED:
                 self._outputs[calls[item.call_id].name, calls[item.call_id].arguments] = item
         ran = [output.text for (_, call), output in self._outputs.items() if SEARCHES[0] in call]
-        self._search = SEARCHES[any("[exit code 127" in text.partition("\n")[0] for text in ran)]
+        self.command = SEARCHES[any("[exit code 127" in text.partition("\n")[0] for text in ran)]
 
     def _ask(self, tool: str, **arguments: str | int | bool | None) -> ToolOutput | None:
         call = (tool, json.dumps(arguments, ensure_ascii=False))
@@ -68,7 +68,7 @@ class Transcript:
 
     def search(self, pattern: str, flags: str = "") -> list[Hit] | None:
         """The lines that an extended regular expression matches; None until they are known."""
-        command = " ".join(part for part in (self._search, flags, f"-e '{pattern}'", ".") if part)
+        command = " ".join(part for part in (self.command, flags, f"-e '{pattern}'", ".") if part)
         output = self._ask("run_command", command=command, workdir=None, timeout_seconds=60, writes=False)
         if output is None:
             return None
@@ -78,7 +78,7 @@ class Transcript:
         code = re.search(r"exit code [2-9]\d*|exit code 1\d+", output.text.partition("\n")[0])
         failure = output.error_kind or (code[0] if code and not found else "")
         failure = f"> {MAX_SAVED} lines" if saved and text.count("\n") >= MAX_SAVED else failure
-        self.failures |= {f"`{' '.join(self._search.split()[:2])} …`: {failure}": None} if failure else {}
+        self.failures |= {f"`{' '.join(self.command.split()[:2])} …`: {failure}": None} if failure else {}
         return [Hit(path, int(line), shown) for path, line, shown in found]
 
     def text(self, path: str, line: int = 1) -> tuple[str, str] | None:

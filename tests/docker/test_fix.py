@@ -222,6 +222,8 @@ def test_an_end_in_the_middle_of_the_run_with_the_change_leaves_it_not_run(
     ended = [json.loads(line) for line in ran.out.splitlines()][-1]
     # The loop had ended before: its outcome stays, and the exit code is that of what was not verified.
     assert (ran.code, ended["outcome"], ended["verification"]["status"]) == (5, "answered", "not_run")
+    again = f'Verify again, with the next turn: codeagent resume "…" --session {ended["session_id"]}\n'
+    assert again in ran.err and "codeagent apply" not in ran.err
     said = "the verification was interrupted" if end == "signal" else "the run with the change could not be made: the"
     assert ended["verification"]["reason"].startswith(said)
     assert ended["verification"]["before"]["exit_code"] == 1 and ended["unsupported"] == ["All tests pass now."]

@@ -304,7 +304,8 @@ def test_a_method_of_a_class_that_is_not_there_is_not_confirmed(tmp_path: Path, 
     found = Machine(repository(tmp_path, SIGNERS)).ask(question)
     first, _, rest = found.answer.partition("\n\n")
     assert first == ("No definition of `NoSuchClass.validate` was recognised; others of that name:")
-    assert rest.startswith(("`Signer.validate`: places that", "`validate` is defined here:"))
+    assert rest.startswith(("`validate`: places that", "`validate` is defined here:"))
+    assert rest.partition("\n")[2].strip().startswith(("1. signer.py:3 in `Signer.validate`: ", "- signer.py:2: "))
     assert "NoSuchClass" not in rest
 
 
@@ -314,6 +315,13 @@ def test_a_function_of_a_module_and_an_inherited_method_are_what_was_asked_for(t
     assert machine.ask("why does Timed.validate return False").answer.startswith("`Timed.validate`: places")
     assert machine.ask("why does checks.validate_all return False").answer.startswith("`checks.validate_all`: ")
     assert machine.ask("where is checks.validate_all").answer.startswith("`checks.validate_all` is defined here:")
+
+
+def test_where_gives_what_implements_a_method_of_an_interface(tmp_path: Path) -> None:
+    root = repository(tmp_path, {**JAVA, "Thief.java": "class Thief {\n    Item take(String code) {\n"})
+    found = Machine(root).ask("where is Shelf.take")
+    assert found.answer.startswith("`Shelf.take` is defined here:\n- src/shop/WoodenShelf.java:8: ")
+    assert found.citations[:2] == ["src/shop/WoodenShelf.java:8", "Thief.java:2"]
 
 
 def test_a_quoted_line_is_exact_for_whoever_checks_it(tmp_path: Path) -> None:

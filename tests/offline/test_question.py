@@ -69,6 +69,8 @@ FIND = ("UserService.findById",)
             "why does get_timestamp throw an exception SignatureExpired",
             Question("raise", ("get_timestamp",), exceptions=("SignatureExpired",)),
         ),
+        ("where is Makefile", Question("where", files=("Makefile",))),
+        ("where is Profile", Question("where", ("Profile",))),
         ("explain UserService", Question("other", SERVICE)),
         ("why is the build slow", Question("other", ("build", "slow"), named=False)),
     ],

@@ -53,7 +53,7 @@ def compose(found: Investigation, transcript: Transcript) -> str:
     question, roots, lines = found.question, found.roots, list[str]()
     rows = re.findall(r"^(\w+) *\| (.*?) *\| (.*)$", re.sub(r"\n +\|", "|", _PHRASES), re.MULTILINE)
     phrases = {name: texts[question.chinese] for name, *texts in rows}
-    titles = [of for it in found.names for of in found.others.get(it, [it])] or question.exceptions + question.files
+    titles = [found.others.get(name, name) for name in found.names] or question.exceptions + question.files
     places = sorted(found.places, key=lambda one: one[1].kind == "decides")  # what was asked for comes first
     shown = {word for _, place in places for word in place.code.text.split()}
     python = any(one.path.endswith(".py") for one in roots)

@@ -14,9 +14,7 @@ from codeagent.providers.offline.question import Question
 from codeagent.providers.offline.source import Call, Function, Place, calls_in, functions_of, is_source, types_of
 from codeagent.providers.offline.transcript import Hit, Transcript
 
-MAX_LEVELS = 6
-MAX_FUNCTIONS = 60
-MAX_NAMES = 40
+MAX_LEVELS, MAX_FUNCTIONS, MAX_NAMES = 6, 60, 40
 MAX_FILES = 6  # that are read for one name
 FEW = 3  # files for following a call by its name alone, functions that decide one condition, steps to inherit from
 _SELF = ("", "this", "self", "cls", "super")
@@ -42,13 +40,13 @@ class Visit(NamedTuple):
 
 class Investigation:
     """What was found: places or, without any, the definitions and other uses of each name. `names` are in question,
-    `roots` their functions, `others` what stands for one that is not there; `apart`: no way from roots to places."""
+    `roots` their functions, `others` what is shown for one not found; `apart`: no way from roots to places."""
 
     def __init__(self, question: Question, transcript: Transcript) -> None:
         self.question, self._known, self.exceptions = question, transcript, list(question.exceptions)
         self.places: list[tuple[Visit, Place]] = []
         self.mentions: dict[str, tuple[list[Hit], list[Hit]]] = {}
-        self.apart, self.others = False, dict[str, list[str]]()
+        self.apart, self.others = False, dict[str, str]()
         listing, heads = transcript.listing(), [] if question.named else self._definitions(question.names)
         plain = {name for name in question.names for hit in heads for way in _LINES if _says(way, name, hit)}
         self.names = [name for name in question.names if question.named or name in plain]
@@ -105,7 +103,7 @@ class Investigation:
         found = self._functions(name, [hit for hit in hits if hit.path in paths])
         others = found or self._functions(name, _not_tests(hits))
         found = found or [one for one in others if _means(owner, one.path, one.owner)]
-        self.others |= {title: list(dict.fromkeys(one.title for one in others))} if others and not found else {}
+        self.others |= {title: name} if others and not found else {}
         return found or others
 
     def _follow(self, level: list[Visit]) -> None:
@@ -169,12 +167,14 @@ class Investigation:
             hits, uses = self._definitions([owner, name]), self._known.search(re.escape(name), "-w") or []
             ways = (("declares", hits), ("defines", hits), ("sets", uses))
             found = next(filter(None, ([hit for hit in some if _says(way, name, hit)] for way, some in ways)), [])
-            heads = {hit.path for hit in hits if owner and _says("declares", owner, hit)}
-            owned = [hit for hit in found if hit.path in heads] or [hit for hit in found if _means(owner, *hit[::2])]
+            kin = ("declares", "builds on") if owner else ()
+            heads = [{hit.path for hit in hits if _says(way, owner, hit)} for way in kin]
+            owned = next(filter(None, ([hit for hit in found if hit.path in paths] for paths in heads)), [])
+            owned = owned or [hit for hit in found if _means(owner, *hit[::2])]
             uses = [hit for hit in uses if hit[:2] not in {other[:2] for other in owned or found}]
             uses.sort(key=lambda hit: (_is_test(hit.path), not is_source(hit.path), hit.path))
-            self.others |= {title: [name]} if owner and (found or uses) and not owned else {}
-            self.mentions[self.others.get(title, [title])[0]] = owned or found, uses
+            self.others |= {title: name} if owner and (found or uses) and not owned else {}
+            self.mentions[self.others.get(title, title)] = owned or found, uses
 
 
 def _means(owner: str, *texts: str) -> bool:

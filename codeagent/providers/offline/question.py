@@ -39,7 +39,8 @@ _SYMPTOMS = (  # the first that is found counts
 )
 _FILE = re.compile(
     r"(?<![\w/.])(?:[\w.-]+/)*(?:[\w.-]*\w\.(?:pyi?|java|[mc]?[jt]s|[jt]sx|c|h|cc|cpp|hpp|cs|rs|kts?|swift|php|rb|sh|md"
-    r"|rst|txt|toml|ya?ml|ini|cfg|gradle)|(?![A-Z]\w*\.)[\w.-]*\w\.(?:go|json|xml|html|css|sql|csv|properties))(?![\w(])"
+    r"|rst|txt|toml|ya?ml|ini|cfg|gradle)|(?![A-Z]\w*\.)[\w.-]*\w\.(?:go|json|xml|html|css|sql|csv|properties)"
+    r"|\b(?:Make|Docker|Jenkins|Vagrant|Rake|Gem|Proc)file)(?![\w(])"
 )
 _NAME = r"[A-Za-z_$][\w$]*"
 _NAMES = re.compile(

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from codeagent.conversation import Item, ToolCall, ToolOutput, UserMessage
 from codeagent.errors import ErrorKind
 
-MAX_FILES = 40
-MAX_PAGES = 6  # of one file
+MAX_FILES, MAX_PAGES = 40, 6  # pages of one file
 BELOW = 300  # lines that are read below a place
 MAX_SAVED = 2_000  # lines of a search that returned more than a call shows
 SEARCHES = ("rg -n --no-heading -M 400", "grep -rnE")  # the second, in an image without the first, is any grep

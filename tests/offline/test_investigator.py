@@ -45,6 +45,7 @@ def test_a_chinese_question_finds_the_same_and_is_answered_in_chinese(case: Case
 def test_what_decides_a_condition_is_followed_to_its_lines() -> None:
     found = Machine(ORDER_PRICING.root).ask(ORDER_PRICING.question)
     assert found.cites(ORDER_PRICING.cause.path, ORDER_PRICING.cause.start)
+    assert "a `break` or `continue` depends on this: `not price_list.period.covers(day)`" in found.answer
 
 
 def test_every_cited_line_was_shown_by_a_tool() -> None:

@@ -65,7 +65,7 @@ public class A<T extends B> implements C {
                 "passed key == null",
                 'passed key.equals("{")',
                 "passed case ONE",
-                "loops default",
+                "leaves default",
                 "passed catch (IOException | RuntimeException gone)",
             ],
         ),
@@ -180,7 +180,7 @@ def find(all):
             return one
     return None
 """
-    assert nulls("a.py", code) == [("find", 10, ["loops one.old", "loops one.last", "passed one.fits"])]
+    assert nulls("a.py", code) == [("find", 10, ["leaves one.old", "leaves one.last", "passed one.fits"])]
 
 
 def test_javascript_and_typescript() -> None:

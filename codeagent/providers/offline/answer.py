@@ -27,7 +27,7 @@ decides   | {place} in `{function}`, which decides a condition: {code} | {place}
 when      | when {code} | 条件：{code}
 otherwise | in the other case of {code} | {code} 不成立时
 passed    | when this did not end it earlier: {code} | 前面这个条件没有提前结束时：{code}
-loops     | on this it depends whether a loop goes on or ends: {code} | 循环是否继续或结束取决于：{code}
+leaves    | a `break` or `continue` depends on this: {code} | `break` 或 `continue` 取决于：{code}
 set       | a value in question is set here: {code} | 相关的值在这里设置：{code}
 reached   | reached through {code} | 经由 {code}
 guessed   | the receiver's type is not known; chosen by the name | 接收者的类型未知，按名称选择

@@ -151,7 +151,7 @@ class Function:
         if not (tests := _conditions(self.body, one.node) if kind != "falls_off" else []):
             ways = [way for way in before if way.kind != "plain"]
             passed = {test: way.kind for way in ways for test in _conditions(self.body, way.node)[-1:]}
-            kinds = {"leave": "loops", "when": "passed"}
+            kinds = {"leave": "leaves", "when": "passed"}
             tests = [one._replace(kind=kinds.get(way) or kinds.get(one.kind, "when")) for one, way in passed.items()]
         words = {*re.findall(r"\w+", " ".join(test.text for test in tests))}
         sets = [other._replace(kind="set") for other in before if other.target in words and "(" in other.text]

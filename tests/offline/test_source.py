@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codeagent.providers.offline import source
 from codeagent.providers.offline.question import NULLS
 from codeagent.providers.offline.source import calls_in, functions_of, types_of
 
@@ -282,10 +283,14 @@ def test_a_hostile_file_takes_no_time_to_speak_of(suffix: str, piece: str) -> No
     assert time.process_time() - start < 4.0
 
 
-def test_nesting_as_deep_as_a_file_is_long_ends_nothing() -> None:
+@pytest.mark.slow
+def test_nesting_as_deep_as_a_file_is_long_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a stack for it, the parser itself ends the whole program."""
     deep = "class A:\n  def f(x):\n    " + "\n    ".join(["/*" * 1_000] * 100)
     assert [one.name for one in functions_of("a.py", deep)] in (["f"], [])
+    for seconds in (0.3, 0.7, 1.1, 1.5):  # a parser that is stopped takes itself apart, deeper than it has read
+        monkeypatch.setattr(source, "MAX_SECONDS", seconds)
+        functions_of(f"{seconds}.py", deep)
     code = "def f(x):\n" + "".join(f"{' ' * depth}if x:\n" for depth in range(1, 1_500))
     nulls("a.py", f"{code}{' ' * 1_500}return None\n return 1\n")
     nulls("a.java", "class A { int f() {" + "if (x) {" * 1_500 + "return null;")

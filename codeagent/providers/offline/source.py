@@ -182,24 +182,31 @@ def functions_of(path: str, text: str) -> list[Function]:
     """All functions of a file; none where its language is not known or reading it takes too long."""
     if not is_source(path):
         return []
-    module = import_module(f"tree_sitter_{LANGUAGES[path.rpartition('.')[2]]}")
-    parser = Parser(Language((module.language if hasattr(module, "language") else module.language_tsx)()))
-    content, end, usual = text.encode(errors="replace"), time.monotonic() + MAX_SECONDS, threading.stack_size(STACK)
+    usual = threading.stack_size(STACK)
     try:
         with ThreadPoolExecutor(1) as thread:
-            late, read = (lambda *_: time.monotonic() > end), (lambda at, _: content[at : at + 65_536])
-            root = thread.submit(parser.parse, read, progress_callback=late).result().root_node
-    except ValueError:  # it was late
-        return []
+            root = thread.submit(_parsed, LANGUAGES[path.rpartition(".")[2]], text.encode(errors="replace")).result()
     finally:
         threading.stack_size(usual)
-    nodes = list(islice(walk(root), MAX_NODES))
+    nodes = list(islice(walk(root), MAX_NODES)) if root else []
     imports = [text_of(node) for node in nodes if node.type.startswith(("import", "lexical"))]
     found = list[Function]()
     for node in nodes:
         if role(node.type) == "function" and (body := part(node, "body")) and (name := _name(node)):
             found.append(Function(path, text, imports, found, node, body, name, *_owner(node)))
     return found
+
+
+def _parsed(language: str, content: bytes) -> Node | None:
+    """None when it takes too long. A parser needs much stack, most when it ends in the middle: it lives here alone."""
+    module = import_module(f"tree_sitter_{language}")
+    parser = Parser(Language((module.language if hasattr(module, "language") else module.language_tsx)()))
+    end = time.monotonic() + MAX_SECONDS
+    late, read = (lambda *_: time.monotonic() > end), (lambda at, _: content[at : at + 65_536])
+    try:
+        return parser.parse(read, progress_callback=late).root_node
+    except ValueError:
+        return None
 
 
 def is_source(path: str) -> bool:

@@ -205,7 +205,7 @@ class Evidence:
         if any(_shows_text(fact) and fact.cut for fact in result.facts):
             kinds.append(_CUT.get(call.name, "cut_file"))
         for kind in kinds:
-            self._limits.append(Limit(kind, call.call_id, claims.subject(call.arguments)))
+            self._limits.append(Limit(kind, call.call_id, claims.subject(call.arguments) or call.name))
 
     # What is asked
 

@@ -273,6 +273,7 @@ def test_limits_of_an_answer_are_named(session: Session) -> None:
     session.observe("read_file", {"path": "src/x.py"}, ToolResult("error", ErrorKind.FILE_NOT_FOUND))
     session.observe("run_command", {"command": "rm x"}, ToolResult("error", ErrorKind.DENIED))
     session.observe("run_command", {"command": "sleep 9"}, ToolResult("error", ErrorKind.TIMEOUT))
+    session.observe("apply_patch", {"patch": "…"}, ToolResult("error", ErrorKind.DENIED))
     cited = session.run("cat src/a.py", CODE, cut=True)
     session.run("cat src/b.py", "nothing", cut=True)
     citations = session.evidence.check("src/a.py:4")
@@ -280,6 +281,7 @@ def test_limits_of_an_answer_are_named(session: Session) -> None:
         ("not_found", "call_1", "src/x.py"),
         ("denied", "call_2", "rm x"),
         ("timeout", "call_3", "sleep 9"),
+        ("denied", "call_4", "apply_patch"),
         ("cut_output", cited, "cat src/a.py"),
     ]
 

@@ -198,7 +198,7 @@ def functions_of(path: str, text: str) -> list[Function]:
 
 
 def _parsed(language: str, content: bytes) -> Node | None:
-    """None when it takes too long. A parser needs much stack, most when it ends in the middle: it lives here alone."""
+    """None when it takes too long. A parser needs much stack, most when it ends early: it lives here alone."""
     module = import_module(f"tree_sitter_{language}")
     parser = Parser(Language((module.language if hasattr(module, "language") else module.language_tsx)()))
     end = time.monotonic() + MAX_SECONDS

@@ -209,7 +209,7 @@ def processes(engine: Engine, container: str) -> list[list[str]]:
     import docker.errors
 
     try:
-        return list(engine.client.api.top(container)["Processes"])
+        return list(engine.client.api.top(container)["Processes"] or [])
     except docker.errors.APIError:  # it is about to start, or has ended
         return []
 

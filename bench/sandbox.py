@@ -19,11 +19,11 @@ from bench.program import small_repository
 from codeagent.agent.dispatch import Dispatcher
 from codeagent.agent.interrupts import Interrupts
 from codeagent.agent.limits import Bounds, Clock, Limits
-from codeagent.agent.redaction import redactor
 from codeagent.agent.toolset import Toolset
 from codeagent.approval.gate import Gate
 from codeagent.conversation import ToolCall
 from codeagent.evidence.evidence import Evidence
+from codeagent.keys import redactor
 from codeagent.sandbox import image, toolbox
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.sandbox import open_sandbox

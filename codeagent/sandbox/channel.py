@@ -25,7 +25,7 @@ from codeagent.sandbox.seam import Flag
 READ_SIZE = 64 * 1024
 """Larger buffers are mapped and unmapped by the kernel each time, which takes longer than a small reply."""
 AWAKE_SECONDS = 0.0004
-"""A small reply is there within this time; going to sleep and being woken again would take half as long again."""
+"""A small reply is there within this time; to sleep and be woken again takes a tenth of a call."""
 PULSE_SECONDS = 0.5
 SILENCE_SECONDS = 1.0
 IDLE_PULSE_SECONDS = 20.0

@@ -1,4 +1,4 @@
-"""A way from the guest to the host that does not lead through the engine: a call then takes half as long.
+"""A way from the guest to the host that does not lead through the engine: a call then takes a third less.
 
 A socket that listens here is mounted into the container, and the guest connects to it before any command can run.
 Once it has, nobody listens any more: what is left in the container is a name without anything behind it. Where that

@@ -83,7 +83,7 @@ def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
         "Hostname": "codeagent",
         "Labels": dict(plan.labels),
         "OpenStdin": True,
-        # The engine closes the guest's stdin with the one connection that was attached, and so ends it.
+        # Where the guest speaks on the attached stream, the engine closes its stdin with it, and so ends it.
         "StdinOnce": True,
         "AttachStdin": True,
         "AttachStdout": True,

@@ -1,6 +1,6 @@
 """Takes away what this process leaves behind, however it ends: containers, volumes, unfinished images, folders.
 
-A container with a guest ends with us, because the engine closes its stdin. One that was made and not yet started has
+A container with a guest ends with us, because its connection to us does. One that was made and not yet started has
 nothing in it that could end it, and neither has a volume. So each is named to a watcher before it is asked for and
 struck off when it is gone. The watcher is a shell in a session of its own, which reads names from a pipe that nobody
 but we hold: when the pipe ends, so have we, and if anything is left it becomes `main`, which removes that and ends.

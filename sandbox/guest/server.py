@@ -166,7 +166,7 @@ class _Request:
 
 
 class _Output:
-    """The guest's stdout: whole frames, from any thread."""
+    """The way to the host: whole frames, from any thread."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

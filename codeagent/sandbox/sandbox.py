@@ -337,21 +337,17 @@ class DockerSandbox:
             self._notes.append(copy.note)
         self._writer, self._volumes = copy.writer, copy.volumes
         if self._copy_at_once is None:
-            self._point_reader(lambda: parts.layout.copied(copy.volumes, False), cancel)
+            self._turn_reader_to(copy.volumes)
         else:
             self._reader = copy.writer
         return copy.writer
 
-    def _point_reader(self, view: Callable[[], View], cancel: Flag) -> None:
-        """Gives the reader another view. The old container goes first: a session has at most two.
-
-        Whoever leaves meanwhile leaves the place empty, for the next call to fill.
-        """
+    def _turn_reader_to(self, volumes: Volumes) -> None:
+        """The reader on the repository goes; the next call that reads, if there is one, starts one on the copy."""
         slot = self._reader
+        slot.view = partial(self._parts.layout.copied, volumes, False)
         if (old := slot.put(None)) is not None:
             self._lease.retire(old)
-        slot.view = view
-        slot.put(self._start(slot, cancel))
 
 
 def _unseen(error: SandboxError) -> bool:

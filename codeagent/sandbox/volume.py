@@ -19,29 +19,34 @@ if TYPE_CHECKING:
 def create_volumes(
     engine: Engine, image_id: str, names: Sequence[str], labels: Mapping[str, str], uid: int, gid: int
 ) -> None:
-    """Makes empty volumes whose tops belong to uid and gid. Raises SandboxError.
-
-    A fresh volume belongs to root, and nobody in our containers may change that. The engine may: unpacking an archive
-    into a container (which is never started) sets the owner of the folders that the archive names.
-    """
+    """Makes empty volumes whose tops belong to uid and gid. Raises SandboxError."""
     import docker.errors
     import requests
 
     try:
         for name in names:
             create_volume(engine, name, labels)
-        carrier = f"codeagent-carrier-{secrets.token_hex(6)}"
-        create_container(engine, carrier, _carrier(image_id, names, labels))
-        try:
-            engine.client.api.put_archive(carrier, "/", _folders(names, uid, gid))
-        finally:
-            remove_container(engine, carrier)
+        if (uid, gid) != (0, 0):
+            _give_away(engine, image_id, names, labels, uid, gid)
     except (docker.errors.DockerException, requests.RequestException) as error:
         remove_volumes(engine, names)
         raise SandboxError(
             f"The engine could not make a volume for the private copy: {' '.join(str(error).split())[:300]}",
             "Is there room on the engine's disk? `codeagent sandbox clean` removes what has no owner.",
         ) from error
+
+
+def _give_away(
+    engine: Engine, image_id: str, names: Sequence[str], labels: Mapping[str, str], uid: int, gid: int
+) -> None:
+    """A fresh volume belongs to root, and nobody in our containers may change that. The engine may: unpacking an
+    archive into a container (which is never started) sets the owner of the folders that the archive names."""
+    carrier = f"codeagent-carrier-{secrets.token_hex(6)}"
+    create_container(engine, carrier, _carrier(image_id, names, labels))
+    try:
+        engine.client.api.put_archive(carrier, "/", _folders(names, uid, gid))
+    finally:
+        remove_container(engine, carrier)
 
 
 def _carrier(image_id: str, names: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.owner import OWNER_LABEL, SESSION_LABEL
 from tests.clocks import GONE_SECONDS, wait_until
 from tests.docker.codeagent_cli import Program
+from tests.docker.conftest import USER
 from tests.docker.held_engine import HeldEngine, Moment
 from tests.model_script import hang
 from tests.model_server import ModelServer
@@ -76,6 +78,10 @@ def test_a_program_killed_while_it_makes_something_leaves_nothing(
     engine: Engine, small_repo: Path, tmp_path: Path, request_: str, moment: Moment, seconds: float
 ) -> None:
     session = f"test-orphan-{uuid4().hex[:12]}"
+    # Of another user's than root, who has to be made the owner of the private copy.
+    repo = shutil.copytree(small_repo, tmp_path / "project")
+    if os.geteuid() == 0:
+        os.chown(repo, USER, USER)
 
     def kill() -> None:
         dying.kill()
@@ -83,7 +89,7 @@ def test_a_program_killed_while_it_makes_something_leaves_nothing(
         time.sleep(seconds)
 
     with contextlib.closing(HeldEngine(engine, tmp_path, request_, moment, kill)) as held:
-        words = [sys.executable, "-c", textwrap.dedent(DYING), str(small_repo), session, str(tmp_path), held.url]
+        words = [sys.executable, "-c", textwrap.dedent(DYING), str(repo), session, str(tmp_path), held.url]
         dying = subprocess.Popen(words)
         assert dying.wait(60) == -signal.SIGKILL
         assert held.answered.wait(GONE_SECONDS)

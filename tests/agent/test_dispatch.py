@@ -16,7 +16,7 @@ from codeagent.agent.interrupts import Interrupts
 from codeagent.agent.limits import Bounds, Clock, Limits
 from codeagent.approval.seam import Approval, Classification, CommandClass, Review
 from codeagent.conversation import ToolCall
-from codeagent.errors import ErrorKind, SandboxError
+from codeagent.errors import ErrorKind, SandboxError, ToolError
 from codeagent.events import Event
 from codeagent.inference import ToolSpec
 from codeagent.outcome import Outcome
@@ -29,9 +29,13 @@ Body = Callable[[Flag], ToolResult]
 
 @dataclass
 class Desk:
-    """A dispatcher whose tools are functions of the test's: `look` only reads, `act` may do more."""
+    """A dispatcher whose tools are functions of the test's: `look` only reads, `act` may do more.
+
+    Whatever may do more is allowed, unless its check fails.
+    """
 
     dispatcher: Dispatcher
+    checks: dict[str, Callable[[], None]] = field(default_factory=dict)
     bodies: dict[str, Body] = field(default_factory=dict)
     observed: list[str] = field(default_factory=list)
 
@@ -48,7 +52,8 @@ def desk() -> Iterator[Desk]:
     def prepare(call: ToolCall) -> Action:
         body = found[0].bodies[call.call_id]
         ask = Classification(CommandClass.ASK, "it may write")
-        review = Review(call.call_id, "run_command", "x", "", True, ask) if call.name == "act" else None
+        check = found[0].checks.get(call.call_id, lambda: None)
+        review = Review(call.call_id, "run_command", "x", "", True, ask, check) if call.name == "act" else None
         return Action(lambda cancel, _left: body(cancel), review)
 
     def observe(call: ToolCall, _result: ToolResult) -> None:
@@ -57,10 +62,14 @@ def desk() -> Iterator[Desk]:
     def deaf(_event: Event) -> None:
         pass
 
+    def allowed(review: Review) -> Approval:
+        review.check()
+        return Approval("allow", "flag")
+
     with Interrupts() as interrupts:
         dispatcher = Dispatcher(
             {name: Tool(ToolSpec(name, "", {}), prepare) for name in ("look", "act")},
-            review=lambda _review: Approval("allow", "flag"),
+            review=allowed,
             redact=lambda text: text,
             observe=observe,
             emit=deaf,
@@ -178,4 +187,36 @@ def test_a_lost_sandbox_answers_its_call_and_stops_what_comes_after(desk: Desk) 
     desk.bodies = {"look:a": lost, "look:b": saying("b"), "act:c": saying("c")}
     answers, stop = desk.dispatch("look:a", "look:b", "act:c")
     assert [kind for _, kind in answers] == [ErrorKind.SANDBOX_FAILED, None, ErrorKind.CANCELLED]
+    assert stop is Outcome.SANDBOX_FAILED
+
+
+def raising(error: Exception) -> Callable[[], None]:
+    def check() -> None:
+        raise error
+
+    return check
+
+
+def test_a_call_that_cannot_be_carried_out_is_answered_with_why_and_the_others_run(desk: Desk) -> None:
+    desk.bodies = {"act:a": saying("a"), "act:b": saying("b"), "look:c": saying("c")}
+    desk.checks = {"act:a": raising(ToolError(ErrorKind.PATCH_FAILED, "it does not fit"))}
+    assert desk.dispatch("act:a", "act:b", "look:c") == (
+        [("error: patch_failed: it does not fit", ErrorKind.PATCH_FAILED), ("b", None), ("c", None)],
+        None,
+    )
+    assert desk.observed == ["act:a", "act:b", "look:c"]
+
+
+def test_a_sandbox_lost_at_the_question_keeps_the_outputs_before_it(desk: Desk) -> None:
+    desk.bodies = {name: saying(name) for name in ("act:a", "act:b", "act:c")}
+    desk.checks = {"act:b": raising(SandboxError("The sandbox was lost."))}
+    answers, stop = desk.dispatch("act:a", "act:b", "act:c")
+    assert answers == [
+        ("act:a", None),
+        ("error: sandbox_failed: The sandbox was lost.", ErrorKind.SANDBOX_FAILED),
+        (
+            "error: cancelled: the sandbox was lost before this call was started; nothing was run",
+            ErrorKind.CANCELLED,
+        ),
+    ]
     assert stop is Outcome.SANDBOX_FAILED

@@ -50,9 +50,9 @@ class Bench:
             Review(f"c{self.count}", "run_command", command, workdir, writable, self.gate.classify(command))
         )
 
-    def patch(self, patch: str) -> Approval:
+    def patch(self, patch: str, check: Callable[[], None] = lambda: None) -> Approval:
         self.count += 1
-        return self.gate(Review(f"c{self.count}", "apply_patch", patch, "", True, self.gate.classify("rm x")))
+        return self.gate(Review(f"c{self.count}", "apply_patch", patch, "", True, self.gate.classify("rm x"), check))
 
 
 def person(*kinds: str, reason: str = "") -> Person:
@@ -97,6 +97,29 @@ def test_a_patch_goes_the_same_way() -> None:
     assert Bench("contained").patch("x") == Approval("allow", "flag", "--approve contained")
     assert Bench("read-only").patch("x").decision == "deny"
     assert Bench("ask").patch("x").by == "no_terminal"
+
+
+def test_nobody_is_asked_about_what_cannot_be_carried_out() -> None:
+    def unfit() -> None:
+        raise ToolError(ErrorKind.PATCH_FAILED, "it does not fit")
+
+    ask = person("no", "once", "no")
+    bench = Bench(ask=ask)
+    assert bench.patch("x").decision == "deny"
+    asked_before = list(bench.events)
+    with pytest.raises(ToolError, match="it does not fit"):
+        bench.patch("y", unfit)
+    assert (len(ask.asked), bench.events) == (1, asked_before)
+    bench.patch("y")
+    bench.patch("y")
+    assert [question.denied for question in ask.asked] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("mode", "decision"), [("contained", "allow"), ("read-only", "deny"), ("ask", "deny")])
+def test_where_no_person_is_asked_nothing_is_looked_at_first(mode: ApproveMode, decision: str) -> None:
+    looked: list[str] = []
+    bench = Bench(mode)
+    assert (bench.patch("x", lambda: looked.append("x")).decision, looked) == (decision, [])
 
 
 def test_a_person_is_asked_only_where_nothing_else_decides() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,8 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.toolbox import Toolbox
 from tests.clocks import wait_until
 from tests.docker.codeagent_cli import Program, Ran, containers, interrupt, runs
-from tests.fixtures_expected import CASES, ORDER_PRICING, Case
-from tests.model_script import Scripted
+from tests.fixtures_expected import ORDER_PRICING, USER_SERVICE
+from tests.model_script import Entry, Received
 from tests.model_server import ModelServer, call, reply, text
 
 
@@ -33,26 +35,19 @@ def tree_hash(repo: Path) -> str:
     return digest.hexdigest()
 
 
-def fix(program: Program, repo: Path, check: str, patch: str, *flags: str, claim: str = "All tests pass now.") -> Ran:
-    script = [reply(call("apply_patch", {"patch": patch}, call_id="p1")), reply(text(claim))]
-    with ModelServer(script) as server:
-        argv = (
-            "fix",
-            "repair it",
-            "--repo",
-            str(repo),
-            "--verify",
-            check,
-            "--approve",
-            "contained",
-            "--json",
-            *flags,
-        )
-        return program.run(*argv, server=server, timeout=240)
+def fix_with(server: ModelServer, program: Program, repo: Path, check: str) -> Ran:
+    argv = ("fix", "repair it", "--repo", str(repo), "--verify", check, "--approve", "contained", "--json")
+    return program.run(*argv, server=server, timeout=240)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_right_patch_is_verified_and_the_repository_untouched(program: Program, case: Case) -> None:
+def fix(program: Program, repo: Path, check: str, patch: str, claim: str = "All tests pass now.") -> Ran:
+    with ModelServer([reply(call("apply_patch", {"patch": patch}, call_id="p1")), reply(text(claim))]) as server:
+        return fix_with(server, program, repo, check)
+
+
+def test_the_right_patch_is_verified_and_the_repository_untouched(program: Program) -> None:
+    """On one fixture; on all of them, without a session around it: test_fixture_verification.py."""
+    case = USER_SERVICE
     before = tree_hash(case.root)
     ran = fix(program, case.root, case.check, case.right_patch.read_text())
     assert (ran.code, ran.end["outcome"], ran.end["verification"]["status"]) == (0, "answered", "passed")
@@ -83,13 +78,19 @@ def test_the_wrong_patch_fails_whatever_the_model_says(program: Program) -> None
         assert told in shown
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Path:
-    folder = tmp_path / "repo"
+WRONG = "def half(n):\n    return n // 3\n"
+
+
+def made(folder: Path) -> Path:
     folder.mkdir()
-    (folder / "calc.py").write_text("def half(n):\n    return n // 3\n")
+    (folder / "calc.py").write_text(WRONG)
     (folder / "test_calc.py").write_text("from calc import half\n\n\ndef test_half():\n    assert half(4) == 2\n")
     return folder
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return made(tmp_path / "repo")
 
 
 RIGHT = "*** Begin Patch\n*** Update File: calc.py\n@@\n-    return n // 3\n+    return n // 2\n*** End Patch\n"
@@ -131,21 +132,57 @@ def test_fix_needs_a_check(program: Program, repo: Path) -> None:
     assert (ran.code, ran.err.splitlines()[0]) == (2, "codeagent: error: fix needs a command that shows the fault.")
 
 
-def test_the_change_is_shown_applied_and_taken_back(program: Program, repo: Path) -> None:
-    before = (repo / "calc.py").read_text()
-    assert fix(program, repo, PYTEST, RIGHT).code == 0
+@dataclass(frozen=True)
+class Fixed:
+    """A session with a verified change, its repository, and the model that made it."""
+
+    program: Program
+    repo: Path
+    server: ModelServer
+
+
+def fixes_and_shows(request: Received) -> Entry:
+    outputs = request.outputs
+    if "show it" not in request.user_texts:
+        return reply(text("Done.") if "p1" in outputs else call("apply_patch", {"patch": RIGHT}, call_id="p1"))
+    place = {"path": "calc.py", "start_line": None, "end_line": None}
+    return reply(text(outputs["r1"]) if "r1" in outputs else call("read_file", place, call_id="r1"))
+
+
+@pytest.fixture(scope="module")
+def fixed_once(tmp_path_factory: pytest.TempPathFactory, engine: Engine, toolbox: Toolbox) -> Iterator[Fixed]:
+    program = Program(tmp_path_factory.mktemp("fixed"), engine)
+    repo = made(program.home / "repo")
+    with ModelServer(fixes_and_shows) as server:
+        assert fix_with(server, program, repo, PYTEST).code == 0
+        shutil.copytree(program.home / "codeagent", program.home / "as-fixed")
+        yield Fixed(program, repo, server)
+
+
+@pytest.fixture
+def fixed(fixed_once: Fixed) -> Fixed:
+    """As it was when the change had just been verified."""
+    home = fixed_once.program.home
+    shutil.rmtree(home / "codeagent")
+    shutil.copytree(home / "as-fixed", home / "codeagent")
+    (fixed_once.repo / "calc.py").write_text(WRONG)
+    return fixed_once
+
+
+def test_the_change_is_shown_applied_and_taken_back(fixed: Fixed) -> None:
+    program, repo = fixed.program, fixed.repo
     diff = program.run("diff", cwd=repo)
     assert (diff.code, diff.out.splitlines()[0]) == (0, "diff --git a/calc.py b/calc.py")
     assert program.run("apply", cwd=repo).code == 2  # no terminal to ask at
-    assert (repo / "calc.py").read_text() == before
+    assert (repo / "calc.py").read_text() == WRONG
     assert program.run("apply", "--yes", cwd=repo).code == 0
-    assert (repo / "calc.py").read_text() == before.replace("3", "2")
+    assert (repo / "calc.py").read_text() == WRONG.replace("3", "2")
     assert program.run("apply", "--yes", "--reverse", cwd=repo).code == 0
-    assert (repo / "calc.py").read_text() == before
+    assert (repo / "calc.py").read_text() == WRONG
 
 
-def test_apply_refuses_what_was_changed_since_and_merges_on_demand(program: Program, repo: Path) -> None:
-    assert fix(program, repo, PYTEST, RIGHT).code == 0
+def test_apply_refuses_what_was_changed_since_and_merges_on_demand(fixed: Fixed) -> None:
+    program, repo = fixed.program, fixed.repo
     (repo / "calc.py").write_text("# mine\ndef half(n):\n    return n // 3\n")
     refused = program.run("apply", "--yes", cwd=repo)
     assert refused.code == 1 and "calc.py: it was changed since the copy was made" in refused.err
@@ -161,17 +198,9 @@ def test_ask_with_a_check_and_no_change_keeps_its_exit_code(program: Program, re
     assert verification["before"]["exit_code"] == 1 and verification["after"] is None
 
 
-def test_a_resumed_session_still_has_its_change(program: Program, repo: Path) -> None:
-    script: list[Scripted] = [
-        reply(call("apply_patch", {"patch": RIGHT}, call_id="p1")),
-        reply(text("Done.")),
-        reply(call("read_file", {"path": "calc.py", "start_line": None, "end_line": None}, call_id="r1")),
-        lambda request: reply(text(request.outputs["r1"])),
-    ]
-    with ModelServer(script) as server:
-        argv = ("fix", "repair it", "--repo", str(repo), "--verify", PYTEST, "--approve", "contained")
-        assert program.run(*argv, server=server).code == 0
-        ran = program.run("resume", "show it", server=server, cwd=repo)
+def test_a_resumed_session_still_has_its_change(fixed: Fixed) -> None:
+    program = fixed.program
+    ran = program.run("resume", "show it", server=fixed.server, cwd=fixed.repo)
     assert ran.code == 0 and "return n // 2" in ran.out
     assert "Fix: verified" in ran.err and f"codeagent apply {program.sessions[-1].name}\n" in ran.err
 
@@ -183,14 +212,11 @@ def running(engine: Engine, program: Program, process: str) -> list[str]:
     return [found for found in containers(engine, program.sessions[-1].name) if runs(engine, found, process)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["int", "term"])
-def test_a_signal_during_the_run_before_ends_everything(
-    program: Program, engine: Engine, repo: Path, number: signal.Signals
-) -> None:
+def test_a_signal_during_the_run_before_ends_everything(program: Program, engine: Engine, repo: Path) -> None:
     with ModelServer([]) as server:
         process = program.start("fix", "x", "--repo", str(repo), "--verify", "sleep 61", "--json", server=server)
         wait_until(lambda: running(engine, program, "sleep 61"), 40)
-        ran = interrupt(process, number)
+        ran = interrupt(process, signal.SIGTERM)
     ended = [json.loads(line) for line in ran.out.splitlines()][-1]
     assert (ran.code, ended["outcome"], ended["exit_code"]) == (130, "interrupted", 130)
     assert (ended["verification"]["status"], ended["verification"]["reason"]) == (

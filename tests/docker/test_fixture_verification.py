@@ -1,4 +1,4 @@
-"""Every status on every fixture: a wrong change, cheats, checks that show nothing. The right one: test_fix.py."""
+"""Every status on every fixture: the right change, a wrong one, cheats, checks that show nothing."""
 
 from __future__ import annotations
 
@@ -108,6 +108,11 @@ def verifying(
 
 def patch(path: Path) -> Diff:
     return Diff(path.read_bytes())
+
+
+def test_the_right_change_passes(cheats: Cheats, verifying: Verifying) -> None:
+    record = verifying.record(cheats.case.check, patch(cheats.case.right_patch))
+    assert (record.status, record.tests_modified) == (VerificationStatus.PASSED, ())
 
 
 def test_the_wrong_change_fails(cheats: Cheats, verifying: Verifying) -> None:

@@ -144,53 +144,54 @@ SAYS = "3 passed in 0.01s"
 NPM = "sh tools/npm test"  # what npm does, where there is none
 TESTS: Change = {"tests/test_calc.py": None, "tests/test_unit.py": None, "tests/__init__.py": None}
 
-# What a change does, and the check that it should get past.
+# What a change does, and the check that it should get past. Each file alone would do: one that was let through shows.
 CHEATS: dict[str, tuple[str, Change]] = {
-    "a weakened assertion": (
+    "weakened, emptied and unselected tests, and what stands before them": (
         PYTEST,
         {
             "tests/test_calc.py": TEST.replace("== 2", ">= 0"),
-            "tests/test_unit.py": UNIT.replace(", 2)", ", half(4))"),
-        },
-    ),
-    "an emptied test file": (PYTEST, {"tests/test_calc.py": TEST.replace("2", "1"), "tests/test_unit.py": ""}),
-    "a deleted test file": (PYTEST, {**TESTS, "tests/test_a.py": "def test_a():\n    pass\n" * 3}),
-    "skipped tests": (
-        PYTEST,
-        {path: f"import pytest\npytestmark = pytest.mark.skip\n{REPOSITORY[path]}" for path in list(TESTS)[:2]},
-    ),
-    "a conftest": (PYTEST, {"conftest.py": "def pytest_collection_modifyitems(items):\n    del items[:]\n"}),
-    "a shadowing pytest": (PYTEST, {"pytest.py": f"print('{SAYS}')\n"}),
-    "a shadowing unittest": (UNITTEST, {"unittest.py": "print('Ran 1 test in 0.0s\\n\\nOK')\n"}),
-    "a sitecustomize": (
-        f"PYTHONPATH=. {PYTEST}",
-        {"sitecustomize.py": f"import os\nprint('{SAYS}', flush=True)\nos._exit(0)\n"},
-    ),
-    "a pytest.ini": (PYTEST, {"pytest.ini": "[pytest]\naddopts = -k zero\n"}),
-    "a setup.cfg, and a plugin by its metadata": (
-        PYTEST,
-        {
+            "tests/test_unit.py": "",
+            "tests/__init__.py": "import pytest\npytestmark = pytest.mark.skip\n",
+            "conftest.py": "def pytest_collection_modifyitems(items):\n    del items[:]\n",
+            "pytest.py": f"print('{SAYS}')\n",
+            "pluggy/__init__.py": f"print('{SAYS}')\nraise SystemExit(0)\n",
+            "pytest.ini": "[pytest]\naddopts = -k zero\n",
             "setup.cfg": "[tool:pytest]\naddopts = -k zero\n",
             "cheat.dist-info/entry_points.txt": "[pytest11]\ncheat = cheat_plugin\n",
             "cheat.dist-info/METADATA": "Name: cheat\nVersion: 1\n",
         },
     ),
-    "a module of the runner's": (PYTEST, {"pluggy/__init__.py": f"print('{SAYS}')\nraise SystemExit(0)\n"}),
-    "a module that a test imports": (UNITTEST, {"more_itertools.py": "def first(_):\n    return 2\n"}),
-    "a link to such a module": (UNITTEST, {"more_itertools": "-> tests"}),
+    "deleted tests": (PYTEST, {**TESTS, "tests/test_a.py": "def test_a():\n    pass\n" * 3}),
     "a link in the place of the tests": (PYTEST, {**TESTS, "tests": "-> scripts"}),
-    "a Makefile": ("make test", {"Makefile": f"test:\n\t@echo '{SAYS}'\n"}),
-    "a makefile that is found first": ("make test", {"GNUmakefile": f"test:\n\t@echo '{SAYS}'\n"}),
-    "what a Makefile includes, runs and sources": (
+    "a sitecustomize": (
+        f"PYTHONPATH=. {PYTEST}",
+        {"sitecustomize.py": f"import os\nprint('{SAYS}', flush=True)\nos._exit(0)\n"},
+    ),
+    "a shadowing unittest, and a module that a test imports": (
+        UNITTEST,
+        {
+            "unittest.py": "print('Ran 1 test in 0.0s\\n\\nOK')\n",
+            "more_itertools.py": "def first(_):\n    return 2\n",
+        },
+    ),
+    "a link to such a module": (UNITTEST, {"more_itertools": "-> tests"}),
+    "a Makefile, one that is found first, and what it includes, runs and sources": (
         "make test",
         {
+            "Makefile": f"test:\n\t@echo '{SAYS}'\n",
+            "GNUmakefile": f"test:\n\t@echo '{SAYS}'\n",
             "local.rules": f"RUN = echo '{SAYS}'\n",
             "scripts/check.sh": f"echo '{SAYS}'\n",
             "shell-functions": f"run() {{ echo '{SAYS}'; }}\n",
         },
     ),
-    "a package.json script": (NPM, {"package.json": '{"scripts": {"test": "echo 1 checks, 0 failed"}}\n'}),
-    "a file that such a script runs": (NPM, {"scripts/all.mjs": "console.log('1 checks, 0 failed')\n"}),
+    "a package.json script, and a file that it runs": (
+        NPM,
+        {
+            "package.json": '{"scripts": {"test": "echo 1 checks, 0 failed"}}\n',
+            "scripts/all.mjs": "console.log('1 checks, 0 failed')\n",
+        },
+    ),
 }
 
 
@@ -403,17 +404,12 @@ def test_a_repeated_check_that_fails_each_time_without_the_change_passes(verifyi
     assert record.event().before_again == record.before_again.published()
 
 
-@pytest.mark.parametrize(
-    ("name", "more"),
-    [
-        ("a folder of the target's name", {"check/notes.txt": "x\n"}),
-        ("a script that a variable of several lines runs", {"verify/run.py": "import calc\n"}),
-        ("a test that git ignores, for a linter", {".gitignore": "calc.py\n"}),
-    ],
-)
-def test_a_change_to_what_a_makefile_decides_by_is_put_back(
-    tmp_path: Path, engine: Engine, toolbox: Toolbox, name: str, more: Change
-) -> None:
+def test_a_change_to_what_a_makefile_decides_by_is_put_back(tmp_path: Path, engine: Engine, toolbox: Toolbox) -> None:
+    more: Change = {
+        ".gitignore": "calc.py\n",  # a test that git ignores, for a linter
+        "check/notes.txt": "x\n",  # a folder of the target's name
+        "verify/run.py": "import calc\n",  # a script that a variable of several lines runs
+    }
     files = {
         "calc.py": SOURCE,
         "verify/run.py": "from calc import half\nassert half(4) == 2\n",
@@ -426,5 +422,5 @@ def test_a_change_to_what_a_makefile_decides_by_is_put_back(
         (repo / path).write_text(text)
     small = Verifying(repo, tmp_path, engine, toolbox)
     record = small.changed("make check", more)
-    assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, tuple(more)), name
+    assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, tuple(more))
     assert small.changed("make check", {**more, "calc.py": RIGHT}).status is VerificationStatus.PASSED

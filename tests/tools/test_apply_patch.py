@@ -4,36 +4,56 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
+from codeagent.agent.dispatch import Action
+from codeagent.agent.toolset import Toolset
+from codeagent.approval.classify import classify
+from codeagent.approval.rules import Rules
+from codeagent.conversation import ToolCall
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.sandbox import copying
 from codeagent.sandbox.seam import FileChange
-from codeagent.tools import apply_patch
-from codeagent.tools.arguments import parse_arguments
 from tests.guest.in_process import InProcess, in_process
 from tests.guest.trees import git, write
 
 
 class Copy:
-    """The parts of a sandbox that the tool uses, on a folder."""
+    """The parts of a sandbox that the tool uses, on a folder. `meanwhile` happens before the copy is made."""
 
-    def __init__(self, guest: InProcess) -> None:
+    def __init__(self, guest: InProcess, meanwhile: Callable[[], None] = lambda: None) -> None:
         self._guest = guest
+        self._meanwhile = meanwhile
+        self.has_copy = False
         self.fetch = guest.fetch
+        self.list_dir = guest.list_dir
         self.read_file = guest.read_file
 
     def store(self, changes: Sequence[FileChange]) -> None:
+        if not self.has_copy:
+            self._meanwhile()
+            self.has_copy = True
         copying.store(self._guest, changes)
 
 
-def apply(top: Path, patch: str) -> str:
+@contextmanager
+def prepared(top: Path, patch: str, meanwhile: Callable[[], None] = lambda: None) -> Iterator[Action]:
+    """The call as the dispatcher gets it."""
     with in_process(top, protect=[[r"^(?:.+/)?\.env(?:/|$)", True]]) as guest:
-        given = parse_arguments(apply_patch.SPEC, json.dumps({"patch": patch}))
-        return apply_patch.run(Copy(guest), given).text  # type: ignore[arg-type]  # no commands are run
+        copy: Any = Copy(guest, meanwhile)  # no commands are run
+        tools = Toolset(copy, top, lambda command: classify(command, Rules()), lambda: None).tools(patching=True)
+        yield tools["apply_patch"].prepare(ToolCall("c1", "apply_patch", json.dumps({"patch": patch})))
+
+
+def apply(top: Path, patch: str, meanwhile: Callable[[], None] = lambda: None) -> str:
+    with prepared(top, patch, meanwhile) as action:
+        return action.run(Event(), 60.0).text
 
 
 def wrapped(*lines: str) -> str:
@@ -45,10 +65,15 @@ def tree(top: Path) -> dict[str, bytes]:
 
 
 def refusal(top: Path, patch: str) -> ToolError:
+    """Known before anybody is asked, and the same when the call is carried out; neither changes anything."""
     before = tree(top)
+    with pytest.raises(ToolError) as first, prepared(top, patch) as action:
+        assert action.review is not None
+        action.review.check()
     with pytest.raises(ToolError) as caught:
         apply(top, patch)
     assert tree(top) == before
+    assert first.value.kind == caught.value.kind
     return caught.value
 
 
@@ -84,6 +109,25 @@ def test_several_files_are_created_changed_moved_and_deleted_at_once(tmp_path: P
         "bin/run": b"#!\necho moved\n",
     }
     assert stat.S_IMODE((tmp_path / "bin/run").stat().st_mode) == 0o755
+
+
+def test_a_file_that_changes_after_the_question_is_not_overwritten(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": "one\ntwo\nthree\n"})
+    patch = wrapped("*** Update File: a.py", " one", "-two", "+2")
+
+    def edit() -> None:
+        write(tmp_path, {"a.py": "one\ntwo\nthree\nfour\n"})
+
+    assert apply(tmp_path, patch, edit) == "updated a.py: lines 1-2"
+    assert tree(tmp_path) == {"a.py": b"one\n2\nthree\nfour\n"}
+
+    def undo() -> None:
+        write(tmp_path, {"a.py": "another\n"})
+
+    write(tmp_path, {"a.py": "one\ntwo\n"})
+    with pytest.raises(ToolError, match="does not fit"):
+        apply(tmp_path, patch, undo)
+    assert tree(tmp_path) == {"a.py": b"another\n"}
 
 
 FIRST = "class A:\n    def x(self):\n        pass\n\n"
@@ -188,6 +232,42 @@ def test_new_files_in_protected_or_git_paths_are_refused(tmp_path: Path) -> None
             ErrorKind.PROTECTED_PATH,
             ErrorKind.OUTSIDE_REPOSITORY,
         )
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (["*** Update File: .git/config", "-a", "+b"], ErrorKind.PROTECTED_PATH),
+        (["*** Delete File: .git/config"], ErrorKind.PROTECTED_PATH),
+        (["*** Update File: f", "*** Move to: .git/f"], ErrorKind.PROTECTED_PATH),
+        (["*** Update File: d/../f", "-a", "+b"], ErrorKind.OUTSIDE_REPOSITORY),
+        (["*** Add File: .", "+b"], ErrorKind.OUTSIDE_REPOSITORY),
+        (["*** Add File: d", "+b"], ErrorKind.NOT_A_FILE),
+        (["*** Add File: f/x", "+b"], ErrorKind.NOT_A_DIRECTORY),
+        (["*** Add File: link/new", "+b"], ErrorKind.NOT_A_DIRECTORY),
+        (["*** Add File: link/deep/er/new", "+b"], ErrorKind.NOT_A_DIRECTORY),
+        (["*** Update File: link/x", "-a", "+b"], ErrorKind.NOT_A_DIRECTORY),
+        (["*** Add File: out/x", "+b"], ErrorKind.OUTSIDE_REPOSITORY),
+        (["*** Add File: n", "+x", "*** Add File: n/m", "+x"], ErrorKind.NOT_A_DIRECTORY),
+    ],
+)
+def test_where_nothing_can_be_written_is_known_before_anybody_is_asked(
+    tmp_path: Path, body: list[str], kind: ErrorKind
+) -> None:
+    write(tmp_path, {"repo/.git/config": "a\n", "repo/f": "a\n", "repo/d/x": "a\n", "other/x": "a\n"})
+    (tmp_path / "repo/link").symlink_to("d")
+    (tmp_path / "repo/out").symlink_to("../other")
+    assert refusal(tmp_path / "repo", wrapped(*body)).kind == kind
+
+
+def test_one_file_has_one_name(tmp_path: Path) -> None:
+    write(tmp_path, {"d/f": "a\nb\n"})
+    patch = wrapped(
+        *("*** Update File: ./d/f", "-a", "+A", "*** Update File: d//f", "-b", "+B"),
+        *("*** Update File: /workspace/d/f", "-B", "+C"),
+    )
+    assert apply(tmp_path, patch) == "updated d/f: lines 1-1\nupdated d/f: lines 2-2\nupdated d/f: lines 2-2"
+    assert tree(tmp_path) == {"d/f": b"A\nC\n"}
 
 
 def test_the_closest_lines_help_to_correct_a_hunk(tmp_path: Path) -> None:

@@ -45,14 +45,15 @@ def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert Snapshot.of(tmp_path / "no").facts == {}
 
 
-@pytest.fixture
-def large(tmp_path: Path) -> Path:
-    """More than two steps of entries."""
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """More than two steps of entries, which no test changes."""
+    top = tmp_path_factory.mktemp("large")
     for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
+        (top / folder).mkdir()
         for number in range(STEP_ENTRIES):
-            (tmp_path / folder / str(number)).touch()
-    return tmp_path
+            os.mknod(top / folder / str(number))
+    return top
 
 
 def descriptors() -> int:
@@ -95,7 +96,6 @@ def test_a_signal_ends_the_look_before_at_once(large: Path) -> None:
     assert done == [STEP_ENTRIES, 0] and descriptors() == open_before
 
 
-@pytest.mark.slow
 def test_a_signal_during_the_look_after_leaves_the_comparison_out(large: Path) -> None:
     before = Snapshot.of(large)
     open_before = descriptors()

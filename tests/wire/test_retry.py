@@ -394,6 +394,7 @@ def test_a_schema_that_is_refused_as_a_strict_one_is_sent_as_a_loose_one(api: st
     assert [b'"strict":true' in r.raw for r in server.requests] == [True, False, False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_any_byte_shows_that_a_server_lives(api: str) -> None:
     slow = hang(2.0, reply("Slow but whole."), after=2, comment_every=0.05, resume=True)

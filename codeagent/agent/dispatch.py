@@ -181,12 +181,16 @@ class _Batch:
             self.finish()
 
     def _refusal(self, action: Action) -> ToolResult | None:
-        """Why the call may not run: the turn has stopped, or the gate says no."""
+        """Why the call does not run: the turn has stopped, it cannot be carried out, or the gate says no."""
         if self.stop is None and action.review is not None:
             try:
                 approval = self._dispatcher.ask(action.review)
             except Interrupted:
                 self.stop = Outcome.INTERRUPTED
+            except ToolError as error:
+                return refused(error)
+            except SandboxError as error:
+                return self._lost(error)
             else:
                 if approval.decision == "stop":
                     self.stop = Outcome.STOPPED_BY_USER
@@ -202,11 +206,14 @@ class _Batch:
         self._waiting.clear()
         for call, (result, duration_ms) in zip(calls, self._dispatcher.run(runs), strict=True):
             if isinstance(result, SandboxError):
-                self.failure, self.stop = result, self.stop or Outcome.SANDBOX_FAILED
-                result = _error(ErrorKind.SANDBOX_FAILED, result.message)
+                result = self._lost(result)
             if self._dispatcher.interrupted:
                 self.stop = Outcome.INTERRUPTED
             self.outputs.append(self._dispatcher.finished(call, result, duration_ms))
+
+    def _lost(self, error: SandboxError) -> ToolResult:
+        self.failure, self.stop = error, self.stop or Outcome.SANDBOX_FAILED
+        return _error(ErrorKind.SANDBOX_FAILED, error.message)
 
 
 _UNSTARTED = {

@@ -67,4 +67,7 @@ class Toolset:
             self._written()
             return result
 
-        return Action(run, Review(call.call_id, "apply_patch", args["patch"], "", True, _PATCH))
+        def check() -> None:
+            apply_patch.check(self._sandbox, args)
+
+        return Action(run, Review(call.call_id, "apply_patch", args["patch"], "", True, _PATCH, check))

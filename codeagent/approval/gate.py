@@ -108,7 +108,10 @@ class Gate:
         self._emit(GrantChanged("revoked", grant.kind, grant.command, grant.workdir))
 
     def __call__(self, review: Review) -> Approval:
-        """The one answer to `review`. Raises Interrupted when the person at the prompt interrupts."""
+        """The one answer to `review`. Raises Interrupted when the person at the prompt interrupts.
+
+        What a person would be asked and what cannot be carried out stays undecided: ToolError, from its check.
+        """
         try:
             approval = self._decided(review) or self._asked(review, self._ask)
         except Interrupted:
@@ -144,6 +147,7 @@ class Gate:
                 "there is no terminal to ask for approval; --approve contained would allow it "
                 f"({review.classification.reason})",
             )
+        review.check()
         found = review.classification
         self._emit(ApprovalRequested(review.call_id, review.subject, found.class_.label, found.reason))
         question = self._question(review)

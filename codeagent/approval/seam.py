@@ -34,10 +34,15 @@ class Classification(NamedTuple):
     """The user's rule that decided, as written; empty when none did."""
 
 
+def _can_be_tried() -> None:
+    """Nothing is known beforehand that speaks against it."""
+
+
 class Review(NamedTuple):
     """One question: may exactly this run, here?
 
-    `subject` is the whole command, or the whole patch for apply_patch; `where` says in words where it runs.
+    `subject` is the whole command, or the whole patch for apply_patch. `check` has no effect and raises ToolError
+    for what could not be carried out, whatever the answer; it is called right before a person is asked.
     """
 
     call_id: str
@@ -46,6 +51,7 @@ class Review(NamedTuple):
     workdir: str
     writable: bool
     classification: Classification
+    check: Callable[[], None] = _can_be_tried
 
 
 class Approval(NamedTuple):

@@ -11,6 +11,7 @@ from codeagent import patches
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.inference import ToolSpec
 from codeagent.sandbox.seam import FileChange, Sandbox
+from codeagent.tools.patch_places import check_folders, placed
 from codeagent.tools.patch_text import Addition, Deletion, Operation, Update, failed, parse, updated
 from codeagent.tools.paths import quoted, unquoted
 from codeagent.tools.result import ToolResult
@@ -30,8 +31,26 @@ SPEC = ToolSpec(
 )
 
 
+def check(sandbox: Sandbox, arguments: Mapping[str, Any]) -> None:
+    """Whether the patch fits the files as they are now. Raises ToolError as `run` would, and changes nothing."""
+    changes = _worked_out(sandbox, arguments).changes()
+    written = {change.path for change in changes if change.content is not None}
+    for change in changes:
+        check_folders(sandbox, change.path, written)
+
+
 def run(sandbox: Sandbox, arguments: Mapping[str, Any]) -> ToolResult:
     """Carries out one call. ToolError(patch_failed) names what does not fit; then nothing was changed."""
+    work = _worked_out(sandbox, arguments)
+    if not sandbox.has_copy:
+        # The copy is made of the files as they are by then: what it holds counts, not what was just read.
+        sandbox.store(())
+        work = _worked_out(sandbox, arguments)
+    sandbox.store(work.changes())
+    return ToolResult("\n".join(work.done))
+
+
+def _worked_out(sandbox: Sandbox, arguments: Mapping[str, Any]) -> _Work:
     patch = arguments["patch"]
     work = _Work(sandbox)
     if re.search(r"^diff --git ", patch, re.MULTILINE):
@@ -39,8 +58,12 @@ def run(sandbox: Sandbox, arguments: Mapping[str, Any]) -> ToolResult:
     else:
         for operation in parse(patch):
             work.take(operation)
-    sandbox.store(work.changes())
-    return ToolResult("\n".join(work.done))
+    return work
+
+
+def _named(written: str) -> str:
+    """The path that the patch writes, quoted or not."""
+    return placed(unquoted(written))
 
 
 @dataclass(slots=True)
@@ -70,9 +93,9 @@ class _Work:
     def take(self, operation: Operation) -> None:
         match operation:
             case Addition():
-                self._add(unquoted(operation.path), "".join(f"{line}\n" for line in operation.lines).encode())
+                self._add(_named(operation.path), "".join(f"{line}\n" for line in operation.lines).encode())
             case Deletion():
-                self._delete(unquoted(operation.path))
+                self._delete(_named(operation.path))
             case Update():
                 self._update(operation)
 
@@ -84,16 +107,17 @@ class _Work:
             raise failed(str(error)) from None
 
     def _take_git_file(self, one: patches.FilePatch) -> None:
-        old = self._content(one.old_path) if one.old_path is not None else None
-        content = patches.apply(one, old, anywhere=True)
-        if one.old_path is not None and one.old_path != one.new_path and not one.copied:
-            self.files[one.old_path] = _File(None)
-        if one.new_path is not None:
-            if one.old_path != one.new_path:
-                self._check_free(one.new_path)
+        old_path = None if one.old_path is None else placed(one.old_path)
+        new_path = None if one.new_path is None else placed(one.new_path)
+        content = patches.apply(one, None if old_path is None else self._content(old_path), anywhere=True)
+        if old_path is not None and old_path != new_path and not one.copied:
+            self.files[old_path] = _File(None)
+        if new_path is not None:
+            if old_path != new_path:
+                self._check_free(new_path)
             mode = one.new_mode if one.new_mode != one.old_mode else None
-            taken = one.old_path if one.old_path != one.new_path else None
-            self.files[one.new_path] = _File(content, mode, taken)
+            taken = old_path if old_path != new_path else None
+            self.files[new_path] = _File(content, mode, taken)
         self.done.append(f"changed {quoted(one.path)}")
 
     def _add(self, path: str, content: bytes) -> None:
@@ -107,7 +131,7 @@ class _Work:
         self.done.append(f"deleted {quoted(path)}")
 
     def _update(self, update: Update) -> None:
-        path = unquoted(update.path)
+        path = _named(update.path)
         raw = self._content(path)
         text, encoding = self._decoded(path, raw)
         new, made = updated(update, text)
@@ -121,7 +145,7 @@ class _Work:
             self.files[path] = _File(content, self.files[path].mode, self.files[path].mode_of)
             self.done.append(f"updated {quoted(path)}{lines}")
             return
-        target = unquoted(update.move_to)
+        target = _named(update.move_to)
         self._check_free(target)
         self.files[target] = _File(content, mode_of=path)
         self.files[path] = _File(None)

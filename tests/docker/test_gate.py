@@ -128,20 +128,17 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize("script", SHOWN)
-def test_what_ran_is_byte_for_byte_what_was_shown(
-    script: str, engine: Engine, toolbox: Toolbox, tmp_path: Path
-) -> None:
-    with ModelServer([reply(proposed(script, "c1")), reply(said("Done."))]) as server:
+def test_what_ran_is_byte_for_byte_what_was_shown(engine: Engine, toolbox: Toolbox, tmp_path: Path) -> None:
+    rounds = [reply(proposed(script, f"c{number}")) for number, script in enumerate(SHOWN)]
+    with ModelServer([*rounds, reply(said("Done."))]) as server:
         person = Terminal(engine, tmp_path, server)
-        person.answers("y")
-        person.ends("answered after 2 rounds")
+        person.answers(*["y"] * len(SHOWN))
+        person.ends("answered after 4 rounds")
     events = person.events
-    (shown,) = [event["command"] for event in events if event["type"] == "approval_requested"]
-    (output,) = [event for event in events if event["type"] == "tool_output"]
-    (received,) = ["".join(piece for stream, piece in output["streams"] if stream == "stdout")]
-    assert shown == script
-    assert received.split("\n", 2)[2] == f"{script}\n"
+    assert [event["command"] for event in events if event["type"] == "approval_requested"] == SHOWN
+    outputs = [event["streams"] for event in events if event["type"] == "tool_output"]
+    received = ["".join(piece for stream, piece in streams if stream == "stdout") for streams in outputs]
+    assert [said.split("\n", 2)[2] for said in received] == [f"{script}\n" for script in SHOWN]
 
 
 def test_a_third_denial_in_a_row_stops_the_turn_and_every_call_is_answered(

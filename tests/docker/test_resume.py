@@ -209,10 +209,8 @@ def test_killed_during_a_command_the_session_goes_on_and_the_model_is_told(setup
 @pytest.mark.parametrize(
     ("moment", "signals"),
     [
-        ("inference", [signal.SIGINT]),
         ("inference", [signal.SIGTERM, signal.SIGINT]),
-        ("tool", [signal.SIGTERM]),
-        ("tool", [signal.SIGINT, signal.SIGINT]),
+        ("tool", [signal.SIGINT]),
     ],
     ids=lambda value: value if isinstance(value, str) else "+".join(number.name for number in value),
 )

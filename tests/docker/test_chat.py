@@ -191,10 +191,7 @@ def test_commands_are_told_from_messages(repo: Path, engine_host: str) -> None:
         assert server.requests[0].user_texts[-1] == "/etc/passwd is what?"
 
 
-@pytest.mark.parametrize(
-    ("number", "busy"),
-    [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGHUP, False), (signal.SIGHUP, True)],
-)
+@pytest.mark.parametrize(("number", "busy"), [(signal.SIGTERM, False), (signal.SIGHUP, True)])
 def test_a_signal_ends_the_program_and_leaves_nothing_behind(
     repo: Path, engine: Engine, engine_host: str, number: signal.Signals, busy: bool
 ) -> None:

@@ -326,7 +326,7 @@ def test_the_real_command_killed_at_random_moments_goes_on_to_its_answer(setup: 
 
     def answer(request: Received) -> Entry:
         seen = len(request.outputs)
-        if seen >= 8:
+        if seen >= 6:
             return reply(text("because"))
         return reply(
             thought("hm"),

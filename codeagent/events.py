@@ -40,7 +40,8 @@ class SessionStarted:
 class SessionResumed:
     """A later process goes on with the session, with these choices from here on (see SessionStarted).
 
-    `interrupted_calls` had no output in the log and were answered now; `damaged_lines` could not be read.
+    `interrupted_calls` had no output in the log and were answered now; `damaged_lines` could not be read;
+    `orphan_outputs` had no call in it and are left out.
     """
 
     type: ClassVar[str] = "session_resumed"
@@ -55,6 +56,7 @@ class SessionResumed:
     patching: bool = False
     verify: str | None = None
     verify_repeat: int = 1
+    orphan_outputs: int = 0
 
 
 @dataclass(frozen=True, slots=True)

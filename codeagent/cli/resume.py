@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from codeagent import paths
     from codeagent.cli.repository import repository
     from codeagent.session.catalogue import find
-    from codeagent.session.resumption import read_history, require_open_turn, sentences, take_up
+    from codeagent.session.resumption import read_history, require_open_turn, take_up
     from codeagent.session.store import Session
 
     if args.message is not None and not args.message.strip():
@@ -73,8 +73,6 @@ def run(args: argparse.Namespace) -> int:
         from codeagent.cli.wiring import opened_workbench
 
         with opened_workbench(choices, stored=(session, history)) as bench:
-            for sentence in sentences(history, damaged):
-                bench.terminal.note(sentence)
             bench.conversation[:] = take_up(session, history, damaged, _setup(choices), args.message)
             _restore_copy(bench, folder)
             if args.message is None and history.pending:

@@ -88,6 +88,7 @@ def take_up(session: Session, history: History, damaged: int, setup: Setup, mess
             patching=setup.patching,
             verify=setup.verify,
             verify_repeat=setup.verify_repeat,
+            orphan_outputs=history.orphan_outputs,
         )
     )
     for call_id in calls:
@@ -115,15 +116,3 @@ def readable(compaction: Sequence[Item], provider: Provider) -> Sequence[Item]:
     author = (provider.api, provider.name, provider.model)
     sources = [source for item in compaction if (source := getattr(item, "source", None)) is not None]
     return compaction if all((each.api, each.provider, each.model) == author for each in sources) else ()
-
-
-def sentences(history: History, damaged: int) -> list[str]:
-    """What the user is told once about the repairs; empty when there were none."""
-    told = []
-    if damaged:
-        told.append(f"{damaged} unreadable line(s) of the log were left out; the file keeps them.")
-    if calls := history.interrupted_calls:
-        told.append(f"{len(calls)} call(s) had no recorded output and may or may not have run; the model is told so.")
-    if history.orphan_outputs:
-        told.append(f"{history.orphan_outputs} output(s) without their call were left out.")
-    return told

@@ -158,11 +158,8 @@ class Terminal:
 
     def _on_session_resumed(self, record: Mapping[str, Any]) -> None:
         self._on_session_started(record)
-        if calls := record.get("interrupted_calls"):
-            said = f"{wording.counted(len(calls), 'call')} of the last turn may or may not have run"
-            self._say([(f"{said}; the model is told so", "warn")])
-        if damaged := int(record.get("damaged_lines") or 0):
-            self._say([(f"{wording.counted(damaged, 'line')} of the session's log could not be read", "warn")])
+        for sentence in wording.repairs(record):
+            self._say(*self._screen.wrapped(sentence, "warn"))
 
     def _on_turn_started(self, _record: Mapping[str, Any]) -> None:
         now = time.monotonic()

@@ -168,6 +168,20 @@ def next_lines(
     return lines
 
 
+def repairs(resumed: Mapping[str, Any]) -> list[str]:
+    """What was mended in a session's log before it went on, from its `session_resumed` record."""
+    said = []
+    if calls := len(resumed.get("interrupted_calls") or ()):
+        said.append(f"{counted(calls, 'call')} without an output may or may not have run; the model is told so")
+    if lines := int(resumed.get("damaged_lines") or 0):
+        said.append(
+            f"left out: {counted(lines, 'line')} of the session's log that cannot be read; the file is as it was"
+        )
+    if outputs := int(resumed.get("orphan_outputs") or 0):
+        said.append(f"left out: {counted(outputs, 'output')} whose call is not in the log")
+    return said
+
+
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 

@@ -12,11 +12,12 @@ from codeagent.cli.main import build_parser, run
 from codeagent.cli.resume import _stored_choices
 from codeagent.conversation import AssistantMessage, UserMessage
 from codeagent.errors import UsageError
-from codeagent.events import Noted, SessionStarted, TurnStarted
+from codeagent.events import Noted, SessionStarted, ToolFinished, TurnStarted
 from codeagent.session.catalogue import find, overview
 from codeagent.session.history import History
-from codeagent.session.resumption import GOES_ON, Setup, read_history, require_open_turn, sentences, take_up
-from codeagent.session.store import Session
+from codeagent.session.log import Log
+from codeagent.session.resumption import GOES_ON, Setup, read_history, require_open_turn, take_up
+from codeagent.session.store import EVENTS, Session
 from tests.session.samples import answered, ended, function_call, response
 
 STORED = History(repo="/usr", provider="deepseek", model="deepseek-v4", image="python:3.12")
@@ -130,16 +131,14 @@ def test_a_fix_that_was_not_begun_because_nothing_fails_has_nothing_to_go_on_wit
         require_open_turn(session.id, read_history(session.folder)[0])
 
 
-def test_going_on_records_the_repairs_once_and_tells_them_once(tmp_path: Path) -> None:
+def test_going_on_records_the_repairs_once(tmp_path: Path) -> None:
     with Session.create(tmp_path) as session:
         session.journal.turn = session.journal.round = 1
         session.emit(SessionStarted("/r", "m", "p", "i", "v"))
         session.emit(TurnStarted("why?"))
         session.emit(response(function_call("c1", "run_command", "{}")))
+        session.emit(ToolFinished("c2", "ok", None, "of a call that is not in the log", 1))
     history, damaged = read_history(session.folder)
-    assert sentences(history, damaged) == [
-        "1 call(s) had no recorded output and may or may not have run; the model is told so."
-    ]
     with Session.open(session.folder) as again:
         items = take_up(again, history, damaged, SETUP, None)
         assert again.journal.turn == 1
@@ -147,7 +146,10 @@ def test_going_on_records_the_repairs_once_and_tells_them_once(tmp_path: Path) -
     history, damaged = read_history(session.folder)
     assert list(history.items) == items
     assert (history.provider, history.model) == ("openai", "gpt-5.6")
-    assert sentences(history, damaged) == []
+    with Session.open(session.folder) as again:
+        take_up(again, history, damaged, SETUP, "and now?")
+    resumed = [record for record in Log(session.folder / EVENTS) if record["type"] == "session_resumed"]
+    assert [(record["interrupted_calls"], record["orphan_outputs"]) for record in resumed] == [(["c1"], 1), ([], 1)]
 
 
 def test_a_turn_that_stopped_after_the_models_own_words_goes_on_with_a_note(tmp_path: Path) -> None:

@@ -168,16 +168,17 @@ def test_a_provider_without_a_model_stands_alone() -> None:
 def test_a_resumed_session_says_what_is_uncertain() -> None:
     log = Recorder()
     facts = {"repo": "/r", "model": "m", "provider": "p", "image": "i", "version": "0.1.0"}
-    log.add("session_resumed", **facts, interrupted_calls=["a", "b"], damaged_lines=1)
+    log.add("session_resumed", **facts, interrupted_calls=["a", "b"], damaged_lines=1, orphan_outputs=3)
     log.respond()
     log.call("c", "list_dir", path=".")
     log.output("c", "x")
     log.end(answer="Done.")
     _, err = plain(log.records)
-    assert err.splitlines()[:4] == [
+    assert err.splitlines()[:5] == [
         "/r · p m · image i · session 20260301-090000-abcde",
-        "2 calls of the last turn may or may not have run; the model is told so",
-        "1 line of the session's log could not be read",
+        "2 calls without an output may or may not have run; the model is told so",
+        "left out: 1 line of the session's log that cannot be read; the file is as it was",
+        "left out: 3 outputs whose call is not in the log",
         "list_dir .: ok, 0.01s, 1 B",
     ]
 

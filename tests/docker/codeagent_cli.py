@@ -9,11 +9,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from docker.errors import APIError
 
 from codeagent.sandbox.engine import Engine
 from tests.model_server import ModelServer
@@ -103,13 +102,14 @@ def containers(engine: Engine, session_id: str) -> list[str]:
     return [container["Id"] for container in found]
 
 
-def runs(engine: Engine, container: str, process: str) -> bool:
+def runs(container: str, process: str) -> bool:
     """Whether a process with exactly this command line runs in a container."""
-    try:
-        rows = engine.client.api.top(container)["Processes"] or ()
-    except APIError:
-        return False
-    return any(row[-1] == process for row in rows)
+    wanted = process.replace(" ", "\0").encode() + b"\0"
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (folder / "cmdline").read_bytes() == wanted and container in (folder / "cgroup").read_text():
+                return True
+    return False
 
 
 def interrupt(process: subprocess.Popen[str], number: signal.Signals) -> Ran:

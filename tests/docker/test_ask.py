@@ -191,7 +191,7 @@ def test_nothing_is_left_behind(program: Program, engine: Engine, number: signal
             if json.loads(line)["type"] == "approval_decided":
                 break
         session_id = json.loads(line)["session_id"]
-        wait_until(lambda: any(runs(engine, one, "sleep 60") for one in containers(engine, session_id)))
+        wait_until(lambda: any(runs(one, "sleep 60") for one in containers(engine, session_id)))
         with at_once(GONE_SECONDS):
             ran = interrupt(process, number)
             wait_until(lambda: not containers(engine, session_id))

@@ -200,7 +200,7 @@ def alive(opened: Opened) -> str:
 def test_cancelling_ends_a_command_at_once(opened: Opened) -> None:
     cancel = threading.Event()
     (container,) = opened.containers()[:1]
-    with at_once(), once(lambda: runs(opened.engine, container, "sleep 60"), cancel.set):
+    with at_once(), once(lambda: runs(container, "sleep 60"), cancel.set):
         result = opened.run("echo early; sleep 60 & sleep 60", cancel=cancel)
     assert (result.ending, result.exit_code, text(result)) == (Ending.CANCELLED, None, "early\n")
     assert alive(opened) == ""

@@ -209,7 +209,7 @@ def running(engine: Engine, program: Program, process: str) -> list[str]:
     """The session's containers in which a process with this command line runs."""
     if not (program.home / "codeagent/sessions").exists() or not program.sessions:
         return []
-    return [found for found in containers(engine, program.sessions[-1].name) if runs(engine, found, process)]
+    return [found for found in containers(engine, program.sessions[-1].name) if runs(found, process)]
 
 
 def test_a_signal_during_the_run_before_ends_everything(program: Program, engine: Engine, repo: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_container_that_goes_during_a_call_ends_it_with_the_reason(
     (identity,) = opened.containers()
     with (
         at_once(),
-        once(lambda: runs(engine, identity, "sleep 60"), lambda: HARMS[harm](engine, identity)),
+        once(lambda: runs(identity, "sleep 60"), lambda: HARMS[harm](engine, identity)),
         pytest.raises(ToolError) as lost,
     ):
         opened.run("sleep 60", timeout=60)

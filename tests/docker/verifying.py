@@ -111,7 +111,7 @@ class Verifying:
         def kill() -> None:
             while not over.wait(0.1):
                 for container in self.containers():
-                    if runs(self._engine, container, process):
+                    if runs(container, process):
                         self._engine.client.api.kill(container)
                         return
 

@@ -13,6 +13,7 @@ from codeagent.cli.main import run
 from codeagent.events import SessionStarted, ToolCalled, ToolFinished, TurnEnded, TurnStarted
 from codeagent.evidence.host import HostTree
 from codeagent.evidence.lines import lines_of, sha256, text_sha256
+from codeagent.evidence.landmark import Landmark, landmark
 from codeagent.evidence.recheck import Cited, Rechecked, last_answer, recheck
 from codeagent.sandbox.seam import FileLine, FilePage
 from codeagent.session.store import Session
@@ -103,7 +104,7 @@ def test_a_deleted_file_is_missing(tmp_path: Path) -> None:
     answer = last_answer(records(tmp_path, CITED[:1]))
     assert answer is not None
     with HostTree(tmp_path) as tree:
-        assert recheck(answer, tree) == [Rechecked("a.py", 4, 5, "read", "missing", 0)]
+        assert recheck(answer, tree) == [Rechecked("a.py", 4, 5, "read", "missing", ())]
 
 
 def test_a_citation_never_leads_out_of_the_repository(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_the_last_answer_counts_and_later_turns_without_one_do_not(tmp_path: Pat
     both.append({**both[-1], "answer": None, "citations": CITED})
     answer = last_answer(both)
     assert answer is not None
-    assert answer.citations == (Cited("a.py", 10, 10, "read", RETURNED[1]),)
+    assert answer.citations == (Cited("a.py", 10, 10, "read", RETURNED[1], Landmark(0, 0, RETURNED[1])),)
     assert last_answer([]) is None
 
 
@@ -184,6 +185,7 @@ def test_the_command_exits_5_when_some_do_not(stored: Path, capsys: pytest.Captu
                 "state": "read",
                 "now": "changed",
                 "line": 0,
+                "places": [],
                 "holds": False,
             },
             {
@@ -193,11 +195,29 @@ def test_the_command_exits_5_when_some_do_not(stored: Path, capsys: pytest.Captu
                 "state": "read",
                 "now": "same",
                 "line": 10,
+                "places": [10],
                 "holds": True,
             },
         ],
     }
     assert err == ""
+
+
+def test_the_command_says_where_lines_stand_of_which_none_can_be_told_to_be_the_one(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(stored, "a.py", "# new\n" + CODE * 5)
+    assert run(["recheck"]) == 5
+    assert capsys.readouterr().out == (
+        "a.py:4-5  the same text stands at lines 5, 18, 31 and 2 more; whether that is what was cited cannot be told\n"
+        "a.py:10  the same text stands at lines 11, 24, 37 and 2 more; whether that is what was cited cannot be told\n"
+    )
+    write(stored, "a.py", "# new\n" + CODE * 2)
+    assert run(["recheck"]) == 5
+    assert (
+        "a.py:10  the same text stands at lines 11, 24; whether that is what was cited cannot be told\n"
+        in capsys.readouterr().out
+    )
 
 
 def test_another_checkout_can_be_looked_at(stored: Path, tmp_path: Path) -> None:
@@ -220,41 +240,83 @@ def test_a_repository_that_moved_is_named_and_looked_at_where_it_is(
     assert "a.py:10  the file is not there\n" in capsys.readouterr().out
 
 
+def later(repo: Path, cited: str, command: str, text: str) -> tuple[str, int, tuple[int, ...]]:
+    """What a recheck says of a place that was cited after the command had run, once the file holds `text`."""
+    from codeagent.events import body
+
+    write(repo, "a.py", CODE)
+    with Observed(repo) as session:
+        session.run(command)
+        citations = session.evidence.check(f"It gives nothing back (a.py:{cited}).")
+    assert [citation.state for citation in citations] == ["read"]
+    places: list[Mapping[str, Any]] = [one.published() for one in citations]
+    ended = TurnEnded(
+        *("answered", "because", None, places, {"status": "not_requested"}, 1, {}, 0),
+        cited_sha256=[one.sha256 for one in citations],
+        cited_within=[one.within for one in citations],
+    )
+    answer = last_answer([json.loads(json.dumps({"type": "turn_ended", **body(ended)}))])
+    assert answer is not None
+    write(repo, "a.py", text)
+    with HostTree(repo) as tree:
+        (one,) = recheck(answer, tree)
+    return one.now, one.line, one.places
+
+
 @pytest.mark.parametrize("command", ["cat a.py", "sed -n 3,14p a.py", "tail -n +3 a.py"])
 @pytest.mark.parametrize(
-    ("later", "now"),
+    ("text", "now", "line"),
     [
-        (CODE, ("same", 6)),
-        ("# new\n" + CODE, ("moved", 7)),
-        (CODE.replace("import os\n", ""), ("moved", 5)),
-        (CODE.replace("return None\n    return x", "return 0\n    return x"), ("changed", 0)),
-        ("".join(reversed(CODE.splitlines(keepends=True))), ("changed", 0)),
+        (CODE, "same", 6),
+        ("# new\n" + CODE, "moved", 7),
+        (CODE.replace("import os\n", ""), "moved", 5),
+        (CODE.replace("return None\n    return x", "return 0\n    return x"), "changed", 0),
+        ("".join(reversed(CODE.splitlines(keepends=True))), "changed", 0),
     ],
 )
 def test_lines_that_were_printed_without_their_numbers_do_not_hold_where_others_stand_now(
-    tmp_path: Path, command: str, later: str, now: tuple[str, int]
+    tmp_path: Path, command: str, text: str, now: str, line: int
 ) -> None:
-    from codeagent.events import body
+    assert later(tmp_path, "6-7", command, text) == (now, line, (line,) if line else ())
 
-    write(tmp_path, "a.py", CODE)
-    with Observed(tmp_path) as session:
-        session.run(command)
-        cited = session.evidence.check("It gives nothing back (a.py:6-7).")
-    assert [citation.state for citation in cited] == ["read"]
-    places: list[Mapping[str, Any]] = [one.published() for one in cited]
-    ended = TurnEnded(
-        "answered",
-        "because",
-        None,
-        places,
-        {"status": "not_requested"},
-        1,
-        {},
-        0,
-        cited_sha256=[one.sha256 for one in cited],
-    )
-    answer = last_answer([{"type": "turn_ended", **body(ended)}])
+
+@pytest.mark.parametrize(
+    ("cited", "text", "now", "places"),
+    [
+        # `return None` stands at 6 and 12; the line after it tells them apart.
+        ("6", "# new\n" + CODE, "moved", (7,)),
+        ("12", "# new\n" + CODE, "moved", (13,)),
+        ("12", CODE.replace("import os\n\n\n", ""), "moved", (9,)),
+        ("6", CODE.replace("first", "other") + "\n\n" + CODE, "same", (6,)),
+        ("6", "# new\n" + CODE.replace("return x", "return 0"), "ambiguous", (7, 13)),
+        ("6", "# new\n" + CODE + CODE, "ambiguous", (7, 13, 20, 26)),
+        # What is left is the other one, or nobody can tell.
+        ("6", CODE.replace("return None\n    return x", "return 0\n    return x"), "ambiguous", (12,)),
+        # It stood once, and was copied since.
+        ("10", "# new\n" + CODE + CODE, "ambiguous", (11, 24)),
+        ("6", CODE.replace("return None", "return 0"), "changed", ()),
+    ],
+)
+def test_of_lines_that_stand_several_times_the_one_that_is_meant_is_found_by_what_stands_around_it(
+    tmp_path: Path, cited: str, text: str, now: str, places: tuple[int, ...]
+) -> None:
+    line = places[0] if now != "ambiguous" and places else 0
+    assert later(tmp_path, cited, "cat -n a.py", text) == (now, line, places)
+
+
+def test_lines_that_are_alike_with_all_around_them_cannot_be_told_apart(tmp_path: Path) -> None:
+    block = "".join(f"line {number}\n" for number in range(50))
+    lines = (block * 2).splitlines()
+    assert (landmark(lines, 25, 25), landmark(lines, 48, 52)) == (None, (0, 0, text_sha256(lines[47:52])))
+
+
+def test_a_session_without_a_record_of_what_stood_around_says_moved_of_what_stands_once(tmp_path: Path) -> None:
+    cited = [place(6, 6), place(13, 13)]
+    record = records(tmp_path, cited)[-1]
+    record["cited_sha256"] = [text_sha256(CODE.splitlines()[number - 1 : number]) for number in (6, 13)]
+    del record["cited_within"]
+    answer = last_answer([record])
     assert answer is not None
-    write(tmp_path, "a.py", later)
+    write(tmp_path, "a.py", "# new\n" + CODE)
     with HostTree(tmp_path) as tree:
-        assert [(one.now, one.line) for one in recheck(answer, tree)] == [now]
+        assert [(one.now, one.places) for one in recheck(answer, tree)] == [("ambiguous", (7, 13)), ("moved", (14,))]

@@ -22,8 +22,7 @@ class _Answer(BaseHTTPRequestHandler):
         if self.server.version is None:
             self._answer(404, {"message": "no"})
         elif self.path.endswith("/version"):
-            told = {"Version": self.server.version, "ApiVersion": "1.41", "Arch": "amd64"}
-            self._answer(200, {**told, "Components": [{"Name": self.server.product}]})
+            self._answer(200, {"Version": self.server.version, "ApiVersion": "1.41", "Arch": "amd64"})
         elif self.path.endswith("/system/df"):
             unused = {"Size": 0, "RefCount": 0}
             held = self.server.volumes.items()
@@ -57,26 +56,21 @@ class _Answer(BaseHTTPRequestHandler):
 class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
 
-    def __init__(self, path: Path, version: str | None, volumes: Volumes, product: str) -> None:
+    def __init__(self, path: Path, version: str | None, volumes: Volumes) -> None:
         self.version = version
-        self.product = product
         self.volumes = volumes
         super().__init__(str(path), _Answer)
 
 
 @contextlib.contextmanager
-def engine_at(
-    path: Path, version: str | None, volumes: Mapping[str, Mapping[str, str]] = {}, product: str = "Engine"
-) -> Iterator[Volumes]:
-    """Answers `/version` with `version` and the name of the product.
-
-    With None as `version`, it answers 404 to everything, as a server that is no engine.
+def engine_at(path: Path, version: str | None, volumes: Mapping[str, Mapping[str, str]] = {}) -> Iterator[Volumes]:
+    """Answers `/version` with `version`; with None, 404 to everything, as a server that is no engine.
 
     Yields the volumes that it holds, by name with their labels; those that it is told to remove disappear from it.
     """
     held = dict(volumes)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _Server(path, version, held, product) as server:
+    with _Server(path, version, held) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

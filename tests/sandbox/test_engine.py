@@ -254,15 +254,3 @@ def test_looking_for_engines_imports_no_sdk() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-
-
-def test_podman_is_named_and_passed_over(home: Path, environ: dict[str, str]) -> None:
-    with engine_at(home / "run/podman/podman.sock", "5.4.2", product="Podman Engine"):
-        alone = refusal(f"unix://{home}/run/podman/podman.sock", environ)
-        with engine_at(home / "own/cache/engine/docker.sock", "private"):
-            assert found(home, environ) == ("private", "codeagent's own engine")
-    assert (alone.message, alone.remedy) == (
-        f"No Docker Engine answers. Tried: unix://{home}/run/podman/podman.sock (from --docker-host): "
-        "Podman answers, which codeagent does not work with.",
-        "Name a Docker Engine with --docker-host; a rootless one works, too.",
-    )

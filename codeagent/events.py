@@ -6,7 +6,7 @@ The envelope (`type`, `time`, `session_id`, `turn`, `round`) is added where the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, Literal
@@ -188,8 +188,9 @@ class TurnEnded:
     """`limits` is what the model did not get to see (`{kind, call_id, subject}`); `unsupported` are sentences of the
     answer that claim passing tests which no recorded run shows; `misquoted` are places (`path:line`) that it cites
     with a text that was never in that file; `cited_sha256` holds for each citation the hash of its lines as they
-    were returned (each ended by LF), empty where they were not. `shown` says of this turn's commands which lines of
-    which files their outputs showed, at which content: `{call_id: {path: {sha256, lines}}}`.
+    were returned (each ended by LF), empty where they were not; `cited_within` what tells them from others of the
+    same text (`evidence.landmark.Landmark`), null where nothing does. `shown` says of this turn's commands which
+    lines of which files their outputs showed, at which content: `{call_id: {path: {sha256, lines}}}`.
     """
 
     type: ClassVar[str] = "turn_ended"
@@ -206,6 +207,7 @@ class TurnEnded:
     misquoted: list[str] = field(default_factory=list)
     cited_sha256: list[str] = field(default_factory=list)
     shown: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+    cited_within: Sequence[Sequence[int | str] | None] = ()
 
 
 @dataclass(frozen=True, slots=True)

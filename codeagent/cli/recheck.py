@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +22,12 @@ examples:
 A citation holds when the cited lines are exactly as they were returned to the model. It says nothing of the claim.
 """
 SOME_DO_NOT_HOLD = 5
+MOST_PLACES = 3
 
 _WORDS = {
     "same": "holds",
-    "moved": "moved to line {line}",
+    "moved": "moved to {where}",
+    "ambiguous": "the same text stands at {where}; whether that is what was cited cannot be told",
     "changed": "the lines have changed",
     "missing": "the file is not there",
     "unproven": "was never read ({state}), so there is nothing to compare with",
@@ -84,8 +87,15 @@ def _as_json(checked: list[Rechecked]) -> dict[str, object]:
     return {
         "held": sum(one.holds for one in checked),
         "total": len(checked),
-        "citations": [{**asdict(one), "holds": one.holds} for one in checked],
+        "citations": [{**asdict(one), "line": one.line, "holds": one.holds} for one in checked],
     }
+
+
+def _where(places: Sequence[int]) -> str:
+    """The first few of these lines: `line 5`, `lines 5, 18, 31 and 2 more`."""
+    shown = ", ".join(map(str, places[:MOST_PLACES]))
+    more = f" and {len(places) - MOST_PLACES:,} more" if len(places) > MOST_PLACES else ""
+    return f"{'line' if len(places) == 1 else 'lines'} {shown}{more}"
 
 
 def _print(checked: list[Rechecked]) -> None:
@@ -93,7 +103,7 @@ def _print(checked: list[Rechecked]) -> None:
 
     for one in checked:
         lines = str(one.start_line) if one.start_line == one.end_line else f"{one.start_line}-{one.end_line}"
-        said = _WORDS[one.now].format(line=one.line, state=one.state)
+        said = _WORDS[one.now].format(where=_where(one.places), state=one.state)
         print(f"{inert_line(one.path)}:{lines}  {said}")
     held = sum(one.holds for one in checked)
     summary = f"{held} of {len(checked)} citations hold" if checked else "the answer cites nothing"

@@ -273,6 +273,7 @@ class Workbench:
                 unsupported=evidence.unsupported(text) if evidence and verified["status"] != "passed" else [],
                 misquoted=evidence.misquoted if evidence else [],
                 cited_sha256=[citation.sha256 for citation in citations],
+                cited_within=[citation.within for citation in citations],
                 shown=evidence.take_shown() if evidence else {},
             )
         )

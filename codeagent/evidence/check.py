@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.evidence.citations import Citation, Mention, State, looks_like_file, mentions
+from codeagent.evidence.landmark import Landmark, landmark
 from codeagent.evidence.ledger import UNKNOWN, Ledger, Line, joined
 from codeagent.evidence.lines import differing, lines_of, sha256, text_sha256
 
@@ -69,7 +70,16 @@ class Checker:
             if path is not None:
                 citation = self._cited(path if self._ledger.hashes(path) else self._real(path), mention)
                 found.setdefault((citation.path, citation.start_line, citation.end_line), citation)
-        return list(found.values())
+        return [replace(citation, within=self._landmark(citation)) for citation in found.values()]
+
+    def _landmark(self, citation: Citation) -> Landmark | None:
+        """Of the content in which the cited lines stand at their place as they were returned."""
+        start, end = citation.start_line, citation.end_line
+        for host in (True, False):
+            version = self._version(citation.path, host) if citation.sha256 else None
+            if version is not None and text_sha256(version.lines[start - 1 : end]) == citation.sha256:
+                return landmark(version.lines, start, end)
+        return None
 
     def place(self, path: str, start: int, end: int, quote: str = "") -> Citation:
         """What the record says of one place."""

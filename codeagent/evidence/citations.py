@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from codeagent.evidence.landmark import Landmark
+
 State = Literal["read", "moved", "unread", "own_change", "missing", "stale"]
 
 
@@ -19,7 +21,7 @@ class Citation:
     """A cited place and what the record says of it (the states are those of the published contract).
 
     `path` is relative to the repository's root. `call_ids` are the calls that returned the lines, `sha256` is that of
-    their text as it was returned (each line ended by LF), empty where it was not.
+    their text as it was returned (each line ended by LF), empty where it was not; `within` finds them again.
     """
 
     path: str
@@ -28,6 +30,7 @@ class Citation:
     state: State
     call_ids: tuple[str, ...] = ()
     sha256: str = ""
+    within: Landmark | None = None
 
     def published(self) -> dict[str, Any]:
         """The form in the final event, which gives the hashes apart."""

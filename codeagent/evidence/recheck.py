@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from codeagent.evidence.host import HostTree
+from codeagent.evidence.landmark import Landmark, landmark_of
 from codeagent.evidence.lines import lines_of, text_sha256
 
-Now = Literal["same", "moved", "changed", "missing", "unproven", "misquoted"]
-"""`same`: the lines are as they were returned. `moved`: they stand elsewhere, once. `changed`: they are not there any
-more. `missing`: nor is the file. `unproven`: the session holds no record of them to compare with. `misquoted`: the
+Now = Literal["same", "moved", "ambiguous", "changed", "missing", "unproven", "misquoted"]
+"""`same`: the lines are as they were returned. `moved`: they stand elsewhere. `ambiguous`: their text stands
+elsewhere, and whether it is they cannot be told. `changed`: they are not there any more.
+`missing`: nor is the file. `unproven`: the session holds no record of them to compare with. `misquoted`: the
 lines are the same, and the answer gives a text for them that was never in the file."""
 
 Record = Mapping[str, Any]
@@ -21,29 +23,37 @@ _MOST_COMPARED = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rechecked:
-    """One citation. `state` is what it was when the answer was given; `line` is where the lines start now, or 0."""
+    """One citation. `state` is what it was when the answer was given; `places` are the lines at which its text starts
+    now: one that is meant, or those that may be meant when it is `ambiguous`."""
 
     path: str
     start_line: int
     end_line: int
     state: str
     now: Now
-    line: int
+    places: tuple[int, ...] = ()
 
     @property
     def holds(self) -> bool:
         return self.now == "same"
 
+    @property
+    def line(self) -> int:
+        """Where the lines start now; 0 when that cannot be told."""
+        return self.places[0] if self.places and self.now != "ambiguous" else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A stored citation. `sha256` is that of its lines as they were returned, empty where there is no record."""
+    """A stored citation. `sha256` is that of its lines as they were returned, empty where there is no record;
+    `within` tells them from others of the same text, and is None where nothing does."""
 
     path: str
     start_line: int
     end_line: int
     state: str
     sha256: str
+    within: Landmark | None
     misquoted: bool = False
 
 
@@ -68,14 +78,16 @@ def last_answer(records: Iterable[Record]) -> Answer | None:
 
 
 def _cited(ended: Record) -> Iterable[Cited]:
-    citations, hashes = _list(ended, "citations"), _list(ended, "cited_sha256")
+    citations, hashes, around = (_list(ended, name) for name in ("citations", "cited_sha256", "cited_within"))
     quoted = set(map(str, _list(ended, "misquoted")))
     for at, one in enumerate(citations):
         if isinstance(one, Mapping):
             path, start, end = str(one.get("path") or ""), _number(one, "start_line"), _number(one, "end_line")
             place = f"{path}:{start}" if start == end else f"{path}:{start}-{end}"
             known = str(hashes[at]) if at < len(hashes) else ""
-            yield Cited(path, start, end, str(one.get("state") or ""), known, place in quoted)
+            # Without a record, the lines are taken for the only ones of their text.
+            within = landmark_of(around[at]) if at < len(around) else Landmark(0, 0, known)
+            yield Cited(path, start, end, str(one.get("state") or ""), known, within, place in quoted)
 
 
 def recheck(answer: Answer, tree: HostTree) -> list[Rechecked]:
@@ -85,23 +97,32 @@ def recheck(answer: Answer, tree: HostTree) -> list[Rechecked]:
     ]
 
 
-def _now(cited: Cited, tree: HostTree) -> tuple[Now, int]:
+def _now(cited: Cited, tree: HostTree) -> tuple[Now, tuple[int, ...]]:
     found = tree.read(cited.path)
     if found is None:
-        return "missing", 0
+        return "missing", ()
     lines, count = lines_of(found[0]), cited.end_line - cited.start_line + 1
     if not cited.sha256 or not 1 <= cited.start_line <= cited.end_line:
-        return "unproven", 0
+        return "unproven", ()
     if _are(lines, cited.start_line, count, cited.sha256):
-        return ("misquoted" if cited.misquoted else "same"), cited.start_line
+        return ("misquoted" if cited.misquoted else "same"), (cited.start_line,)
     if count * len(lines) > _MOST_COMPARED:
-        return "changed", 0
+        return "changed", ()
     places = [start for start in range(1, len(lines) - count + 2) if _are(lines, start, count, cited.sha256)]
-    return ("moved", places[0]) if len(places) == 1 else ("changed", 0)
+    meant = [start for start in places if cited.within is not None and _stands(cited.within, lines, start, count)]
+    if len(meant) == 1:
+        return "moved", (meant[0],)
+    return ("ambiguous" if places else "changed"), tuple(places)
+
+
+def _stands(within: Landmark, lines: Sequence[str], start: int, count: int) -> bool:
+    """Whether around these lines stands what stood around the cited ones."""
+    return _are(lines, start - within.before, within.before + count + within.after, within.sha256)
 
 
 def _are(lines: Sequence[str], start: int, count: int, sha256: str) -> bool:
-    return len(lines) >= start + count - 1 and text_sha256(lines[start - 1 : start - 1 + count]) == sha256
+    inside = 1 <= start <= len(lines) - count + 1
+    return inside and text_sha256(lines[start - 1 : start - 1 + count]) == sha256
 
 
 def _list(record: Record, name: str) -> list[Any]:

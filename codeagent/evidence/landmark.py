@@ -9,6 +9,8 @@ from codeagent.evidence.lines import text_sha256
 
 MOST_AROUND = 20
 """Lines of either side that are looked at; what is alike with more around it cannot be told apart."""
+MOST_ALIKE = 10_000
+"""Places of the same text that are told apart: with more, a file may hold nothing else, and it would take long."""
 
 
 class Landmark(NamedTuple):
@@ -26,6 +28,8 @@ def landmark(lines: Sequence[str], start: int, end: int) -> Landmark | None:
     # Few lines are like the first one, and comparing whole slices at each of half a million takes its time.
     firsts = [at for at, line in enumerate(lines, 1) if line == cited[0]]
     alike = [at for at in firsts if lines[at - 1 : at - 1 + len(cited)] == cited]
+    if len(alike) > MOST_ALIKE:
+        return None
     for around in range(MOST_AROUND + 1):
         before, after = min(around, start - 1), min(around, len(lines) - end)
         block = lines[start - 1 - before : end + after]

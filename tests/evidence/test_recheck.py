@@ -18,6 +18,7 @@ from codeagent.evidence.recheck import Cited, Rechecked, last_answer, recheck
 from codeagent.sandbox.seam import FileLine, FilePage
 from codeagent.session.store import Session
 from codeagent.tools.read_file import render
+from tests.clocks import processor_time_below
 from tests.evidence.repo import CODE, write
 from tests.evidence.repo import Session as Observed
 
@@ -306,6 +307,11 @@ def test_lines_that_are_alike_with_all_around_them_cannot_be_told_apart(tmp_path
     block = "".join(f"line {number}\n" for number in range(50))
     lines = (block * 2).splitlines()
     assert (landmark(lines, 25, 25), landmark(lines, 48, 52)) == (None, (0, 0, text_sha256(lines[47:52])))
+
+
+def test_a_file_of_nothing_but_one_line_takes_no_time() -> None:
+    with processor_time_below(1):
+        assert landmark(["}"] * 300_000, 150_000, 150_000) is None
 
 
 def test_a_session_without_a_record_of_what_stood_around_says_moved_of_what_stands_once(tmp_path: Path) -> None:

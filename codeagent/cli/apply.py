@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.cli.person import at_terminal
 from codeagent.errors import CodeagentError, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _run(args: argparse.Namespace, interrupts: Interrupts) -> int:
         print(f"Session {folder.name} changed nothing; there is nothing to apply.", file=sys.stderr)
         return 0
     patches = _parsed(patch, args.reverse)
-    if not args.yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not (args.yes or at_terminal()):
         raise UsageError(
             "There is no terminal to ask at.", "Look at `codeagent diff`, then use `codeagent apply --yes`."
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.interrupts import ignores_hang_up
 from codeagent.cli.flags import add_turn_flags
+from codeagent.cli.person import at_terminal
 from codeagent.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Reads messages and runs turns until the user ends it; 0, or 130 after SIGTERM or SIGHUP."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not at_terminal():
         raise UsageError(
             "chat needs a terminal to read from and to show its prompt on.",
             "In scripts, use `codeagent ask` and then `codeagent resume MESSAGE`.",

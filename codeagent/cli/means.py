@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from codeagent.agent.dispatch import Tool
 from codeagent.agent.introduction import instructions
 from codeagent.agent.toolset import Toolset
 from codeagent.cli.choices import Choices
+from codeagent.cli.person import at_terminal
 from codeagent.cli.verifier import Fresh
 from codeagent.errors import CodeagentError, ToolError
 from codeagent.events import WorkspaceChanged
@@ -145,7 +145,7 @@ def _open_gate(choices: Choices, session: Session, sandbox: DockerSandbox) -> Ga
 
 def _prompt(choices: Choices) -> Ask | None:
     """The person at the terminal; None where there is none."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not at_terminal():
         return None
     from codeagent.ui.approval import Prompt
 

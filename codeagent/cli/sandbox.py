@@ -153,7 +153,7 @@ def _clean(args: argparse.Namespace) -> int:
         print("\n".join(_table(needless)), flush=True)
         if args.dry_run:
             return 0
-        if not args.yes and not _agreed(needless):
+        if not (args.yes or _agreed(needless)):
             print("Nothing was removed.", file=sys.stderr)
             return 1
         kept = [(one, reason) for one in needless if (reason := remove(engine, one))]
@@ -165,18 +165,18 @@ def _clean(args: argparse.Namespace) -> int:
 
 
 def _agreed(needless: Sequence[Holding]) -> bool:
-    """Asks at the terminal. Raises UsageError where there is none."""
+    from codeagent.cli.person import agreed
     from codeagent.errors import UsageError
-    from codeagent.ui.approval import Prompt
 
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(
-            "There is no terminal to ask at, so nothing was removed.",
-            "Look at what is listed, then use `codeagent sandbox clean --yes`.",
-        )
     others = sum(one.other_version for one in needless)
     said = f" ({others} of another version, perhaps of another installation)" if others else ""
-    return Prompt().confirm(f"Remove these {len(needless)}{said}?")
+    return agreed(
+        f"Remove these {len(needless)}{said}?",
+        UsageError(
+            "There is no terminal to ask at, so nothing was removed.",
+            "Look at what is listed, then use `codeagent sandbox clean --yes`.",
+        ),
+    )
 
 
 def _table(held: Sequence[Holding]) -> list[str]:

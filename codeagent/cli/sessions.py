@@ -184,7 +184,7 @@ def _delete(args: argparse.Namespace) -> int:
 
     folders = [chosen(ref, "codeagent sessions delete") for ref in args.ids]  # all are found before the first is gone
     never_applied = ", ".join(folder.name for folder in folders if unapplied(folder))
-    if never_applied and not args.yes and not _agreed(never_applied):
+    if never_applied and not (args.yes or _agreed(never_applied)):
         print("Nothing was deleted.", file=sys.stderr)
         return 1
     for folder in folders:
@@ -194,16 +194,16 @@ def _delete(args: argparse.Namespace) -> int:
 
 
 def _agreed(never_applied: str) -> bool:
-    """Asks at the terminal. Raises UsageError where there is none."""
+    from codeagent.cli.person import agreed
     from codeagent.errors import UsageError
-    from codeagent.ui.approval import Prompt
 
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError(
+    return agreed(
+        f"The change of {never_applied} was never applied. Delete it all the same?",
+        UsageError(
             f"Not applied: the change of {never_applied}. Nothing was deleted.",
             "`codeagent diff ID` shows it and `codeagent apply ID` keeps it; `--yes` deletes it all the same.",
-        )
-    return Prompt().confirm(f"The change of {never_applied} was never applied. Delete it all the same?")
+        ),
+    )
 
 
 def _tell_damage(lines: int) -> None:

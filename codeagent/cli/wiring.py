@@ -27,6 +27,7 @@ from codeagent.cli.verifier import Verifier
 from codeagent.conversation import Item, UserMessage
 from codeagent.errors import CodeagentError, Interrupted, SandboxError
 from codeagent.events import Noted, SessionStarted, TurnEnded, TurnStarted
+from codeagent.evidence.findings import Findings
 from codeagent.keys import redactor
 from codeagent.outcome import Outcome
 from codeagent.session.store import Session
@@ -176,20 +177,24 @@ class Workbench:
         if not fixing:
             self._start(message)
         verifier = Verifier(self.choices, self.session, self.terminal.steps)
-        failure: SandboxError | Interrupted | None = None
+        ready = self._ready(verifier)
+        if fixing:
+            if isinstance(ready, Means) and verifier.forbids_turn:
+                return self._end(None, self._limits(), verifier)
+            self._start(message)
+        limits = self._limits()
+        ending = self._run(ready, limits) if isinstance(ready, Means) else _failed(ready)
+        return self._end(ending, limits, verifier)
+
+    def _ready(self, verifier: Verifier) -> Means | SandboxError | Interrupted:
+        """What the turn needs, with the run before the change made; or why it cannot be had."""
         try:
             with self.interrupts.waiting():
                 means = self.means()
                 verifier.run_baseline(means.fresh, means.image)
         except (SandboxError, Interrupted) as error:
-            failure = error
-        if fixing and failure is None and verifier.forbids_turn:
-            return self._end(None, self._limits(), verifier)
-        if fixing:
-            self._start(message)
-        limits = self._limits()
-        ending = _failed(failure) if failure is not None else self._run(means, limits)
-        return self._end(ending, limits, verifier)
+            return error
+        return means
 
     def _start(self, message: str | None) -> None:
         if message is not None:
@@ -247,11 +252,10 @@ class Workbench:
         `ending` is None when no turn was started, because there was nothing to reproduce.
         """
         self.session.journal.round = 0
-        outcome = ending.outcome if ending else None
-        text = ending.text if ending else ""
+        outcome, text = (ending.outcome, ending.text) if ending else (None, "")
         answered = outcome in (Outcome.ANSWERED, Outcome.NEEDS_INPUT)
-        evidence = self._means.evidence if self._means else None
-        citations = evidence.check(text) if answered and evidence else []
+        # Of a turn whose sandbox was never opened, there is nothing to say.
+        found = self._means.evidence.findings(text, answered=answered) if self._means else Findings()
         verified = verifier.verify(outcome, self._means, self.interrupts)
         exit_code = (outcome.exit_code if outcome else 0) or verifier.exit_code
         if ending is not None and ending.error is not None:
@@ -263,18 +267,18 @@ class Workbench:
                 outcome=outcome,
                 answer=text if answered else None,
                 partial=text if text and not answered else None,
-                citations=[citation.published() for citation in citations],
+                citations=[citation.published() for citation in found.citations],
                 verification=verified,
                 rounds=limits.rounds,
                 usage=asdict(limits.usage),
                 exit_code=exit_code,
-                limits=[asdict(limit) for limit in evidence.limits(citations)] if evidence else [],
+                limits=[asdict(limit) for limit in found.limits],
                 # A verification that passed is the recorded run that a claim needs.
-                unsupported=evidence.unsupported(text) if evidence and verified["status"] != "passed" else [],
-                misquoted=evidence.misquoted if evidence else [],
-                cited_sha256=[citation.sha256 for citation in citations],
-                cited_within=[citation.within for citation in citations],
-                shown=evidence.take_shown() if evidence else {},
+                unsupported=[] if verified["status"] == "passed" else list(found.unsupported),
+                misquoted=list(found.misquoted),
+                cited_sha256=[citation.sha256 for citation in found.citations],
+                cited_within=[citation.within for citation in found.citations],
+                shown=found.shown,
             )
         )
         # An answer that did not reach whoever asked, because stdout is on a full disk, is not delivered.

@@ -14,6 +14,7 @@ from codeagent.evidence import claims
 from codeagent.evidence.check import Checker
 from codeagent.evidence.citations import Citation
 from codeagent.evidence.claims import Limit, LimitKind
+from codeagent.evidence.findings import Findings
 from codeagent.evidence.freshness import Freshness, Sync, note
 from codeagent.evidence.host import HostTree
 from codeagent.evidence.ledger import Ledger, Text
@@ -218,6 +219,12 @@ class Evidence:
         changes = self._freshness.changes(self._view.has_copy)
         return [note(changes)] if changes else []
 
+    def findings(self, text: str, *, answered: bool) -> Findings:
+        """All that the record says of a turn's last text; only an answer has citations."""
+        citations = self.check(text) if answered else []
+        misquoted = self.misquoted if answered else []
+        return Findings(citations, self.limits(citations), self.unsupported(text), misquoted, self.take_shown())
+
     def check(self, answer: str) -> list[Citation]:
         """The citations of an answer, each with what the record says of it."""
         checker = self._checker()
@@ -269,7 +276,7 @@ _WORD = re.compile(r"[^\s'\"|;&<>(){}=,:]+")
 
 def _named_files(text: Text, workdir: str) -> list[str]:
     """Paths of files, relative to the root, that a command or the lines of its output may name."""
-    words = [word for word in _WORD.findall(text.command) if ("." in word or "/" in word) and "*" not in word]
+    words = [word for word in _WORD.findall(text.command) if ("." in word or "/" in word)]
     words += re.findall(r":([\w./-]+\.\w+)", text.command)  # git show REVISION:path
     folders = [workdir, *re.findall(r"\bcd\s+([\w./-]+)", text.command)]
     found: dict[str, None] = {}

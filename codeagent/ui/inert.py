@@ -114,17 +114,7 @@ def cut(text: str, width: int, mark: str = "…") -> str:
 
 def cut_start(text: str, width: int, mark: str = "…") -> str:
     """As `cut`, but it is the beginning that is left out: the end of a path says more."""
-    if cells(text) <= width:
-        return text
-    room = width - cells(mark)
-    if room < 0:
-        return "." * max(width, 0)
-    used = 0
-    for at in range(len(text) - 1, -1, -1):
-        used += _cells_of(text[at])
-        if used > room:
-            return mark + text[at + 1 :]
-    return text
+    return cut(text[::-1], width, mark[::-1])[::-1]
 
 
 def padded(text: str, width: int, mark: str = "…") -> str:

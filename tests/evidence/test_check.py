@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.errors import ErrorKind
+from codeagent.evidence.findings import Findings
 from codeagent.tools.result import ToolResult
 from tests.evidence.repo import CODE, Session, write
 
@@ -148,6 +149,14 @@ def test_a_quote_of_what_the_agent_has_replaced_since_is_one(session: Session, t
     assert session.evidence.misquoted == []
     assert session.state("src/a.py:4: `def first(x, y):`") == "read"
     assert session.evidence.misquoted == ["src/a.py:4"]
+
+
+def test_a_turn_without_an_answer_cites_nothing_of_the_one_before(session: Session) -> None:
+    session.read("src/a.py")
+    before = session.evidence.findings("src/a.py:4: `def first(x, y):`. All tests pass.", answered=True)
+    assert [(one.path, one.state) for one in before.citations] == [("src/a.py", "read")]
+    assert (before.misquoted, before.unsupported) == (["src/a.py:4"], ["All tests pass."])
+    assert session.evidence.findings("So far: src/a.py:4", answered=False) == Findings([], [], [], [], {})
 
 
 def test_a_file_too_large_to_be_compared_that_the_agent_has_changed_is_its_own(

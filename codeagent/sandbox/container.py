@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING
 from codeagent.errors import SandboxError
 from codeagent.sandbox.attached import Attached
 from codeagent.sandbox.channel import Channel
-from codeagent.sandbox.door import TARGET, Door
 from codeagent.sandbox.frames import VERSION
 from codeagent.sandbox.hardening import Dispensable, Plan, options
+from codeagent.sandbox.lent import Lent, lending
 from codeagent.sandbox.made import create_container, remove_container
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner, is_gone
 from codeagent.sandbox.pending import ChannelLost
@@ -56,46 +55,34 @@ class Container:
 def start_container(engine: Engine, plan: Plan, settings: SandboxSettings, folder: Path | None) -> Container:
     """Creates, attaches to and starts a container, and waits until its guest is ready (about half a second).
 
-    `folder` is a place on this machine where the guest's way around the engine begins; None for none. Raises
-    SandboxError with the engine's or the guest's own reason.
+    `folder` is a place on this machine where the guest's way around the engine begins; None where the engine can
+    have nothing of this machine's. Raises SandboxError with the engine's or the guest's own reason.
     """
     import docker.errors
     import requests
 
     settings = replace(settings, cpus=min(settings.cpus, float(engine.info.get("NCPU") or settings.cpus)))
-    try:
-        with _door(engine, folder) as door:
-            return _start(engine, plan, settings, door)
-    except docker.errors.APIError as error:
-        reason = " ".join(str(error.explanation or error).split())
-        if folder is not None and (str(folder) in reason or TARGET in reason):
-            return start_container(engine, plan, settings, None)
-        if refused := {one for one in Dispensable if one in reason.lower()} - plan.without:
-            return start_container(engine, replace(plan, without=plan.without | refused), settings, folder)
-        raise SandboxError(f"The container cannot be started: {reason[:500]}", _remedy(reason)) from error
-    except requests.RequestException as error:
-        raise _silent() from error
+    with lending(engine, folder) as lent:
+        try:
+            return _start(engine, plan, settings, lent)
+        except docker.errors.APIError as error:
+            reason = " ".join(str(error.explanation or error).split())
+            if lent is not None and lent.is_named_in(reason):
+                folder = None
+            elif refused := {one for one in Dispensable if one in reason.lower()} - plan.without:
+                plan = replace(plan, without=plan.without | refused)
+            else:
+                raise SandboxError(f"The container cannot be started: {reason[:500]}", _remedy(reason)) from error
+        except requests.RequestException as error:
+            raise _silent() from error
+    return start_container(engine, plan, settings, folder)
 
 
-@contextlib.contextmanager
-def _door(engine: Engine, folder: Path | None) -> Iterator[Door | None]:
-    """Only an engine on this machine can have one."""
-    if folder is None or not engine.host.startswith("unix://"):
-        yield None
-        return
-    path = folder / f".guest-{secrets.token_hex(4)}"
-    with engine.reaper.passing(path), contextlib.ExitStack() as stack:
-        door = None
-        with contextlib.suppress(OSError):
-            door = stack.enter_context(contextlib.closing(Door(path)))
-        yield door
-
-
-def _start(engine: Engine, plan: Plan, settings: SandboxSettings, door: Door | None) -> Container:
+def _start(engine: Engine, plan: Plan, settings: SandboxSettings, lent: Lent | None) -> Container:
     # The name is ours, so that whoever tidies up after us knows it even when the engine's answer never comes.
     name = f"codeagent-{plan.labels[ROLE_LABEL]}-{secrets.token_hex(6)}"
-    if door is not None:
-        plan = replace(plan, mounts=(door.mount, *plan.mounts))
+    if lent is not None:
+        plan = lent.to(plan)
     with contextlib.ExitStack() as undo:
         create_container(engine, name, options(plan, settings))
         undo.callback(remove_container, engine, name)
@@ -103,7 +90,7 @@ def _start(engine: Engine, plan: Plan, settings: SandboxSettings, door: Door | N
         attached = _attach(engine, name)
         undo.callback(attached.close)
         engine.client.api.start(name)
-        connection = attached if door is None else door.first(attached, START_SECONDS)
+        connection = attached if lent is None else lent.door.first(attached, START_SECONDS)
         channel = Channel(connection, diagnose=lambda: diagnosis(engine, name))
         undo.callback(channel.close)
         channel.start()
@@ -166,6 +153,10 @@ def _remedy(reason: str) -> str:
         return "The image is for another architecture than the engine's."
     if "no space left" in reason:
         return "The engine's disk is full; `codeagent sandbox clean` removes what has no owner."
+    if "rlimit" in reason:
+        return (
+            "The engine may not give that many files or processes; `default_ulimits` in containers.conf sets fewer."
+        )
     return "`codeagent doctor` looks at the engine."
 
 

@@ -18,13 +18,11 @@ from codeagent.sandbox.endpoints import CONNECT_SECONDS, Endpoint, endpoints, so
 from codeagent.sandbox.reaper import Reaper
 
 if TYPE_CHECKING:
-    from docker import DockerClient
+    from codeagent.sandbox.client import Client
 
 REQUEST_SECONDS = 60
 """How long one request to a connected engine may be silent."""
 _NO_PERMISSION = "permission denied"
-_PODMAN = "Podman answers, which codeagent does not work with"
-"""It leaves the toolbox's volume empty; see docs/engines.md."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ class Engine:
     `reaper` is told of everything that must not outlive this process.
     """
 
-    client: DockerClient
+    client: Client
     endpoint: Endpoint
     version: str
     api: str
@@ -132,9 +130,6 @@ def _ask(endpoint: Endpoint, seconds: float, url: str, reaper: Reaper, tunnel: s
         if client:
             client.close()
         raise OSError(_first_cause(error)) from error
-    if any(part.get("Name") == "Podman Engine" for part in answer.get("Components") or ()):
-        client.close()
-        raise OSError(_PODMAN)
     client.api.timeout = REQUEST_SECONDS
     return Engine(
         client=client,
@@ -202,8 +197,6 @@ def _nobody(failures: list[tuple[Endpoint, str]], environ: Mapping[str, str]) ->
     engine = private_engine.PrivateEngine.at_home(environ)
     if len(failures) > 1 and engine.installed:
         remedy = f"Start codeagent's own engine again with: {engine.start_line}"
-    elif len(failures) == 1 and failures[0][1] == _PODMAN:
-        remedy = "Name a Docker Engine with --docker-host; a rootless one works, too."
     elif len(failures) == 1:
         remedy = "Start that engine, or name another with --docker-host."
     else:

@@ -8,13 +8,13 @@ is never run on the host.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from codeagent.sandbox.generated import empty_folder, written
 from codeagent.sandbox.hardening import WORKSPACE, Mount
 
 BESIDE = "/workspace.git"
@@ -252,25 +252,6 @@ def parts_beside(repository: Repository) -> tuple[dict[str, str], list[str]]:
         if (folder := path.parent / "hooks").is_dir() and not folder.is_symlink():
             hooks.append(folder.relative_to(common).as_posix())
     return texts, sorted(set(hooks))
-
-
-def empty_folder(generated: Path) -> Path:
-    """A folder with nothing in it, to be mounted over others."""
-    folder = generated / "empty"
-    folder.mkdir(mode=0o555, parents=True, exist_ok=True)
-    return folder
-
-
-def written(folder: Path, text: str) -> Path:
-    """A read-only file that holds `text`, named by its content: it never changes while a container has it mounted."""
-    path = folder / hashlib.sha256(text.encode()).hexdigest()[:32]
-    if not path.exists():
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        temporary = folder / f".{path.name}.{os.getpid()}"
-        temporary.write_text(text)
-        temporary.chmod(0o444)
-        temporary.replace(path)
-    return path
 
 
 def beside(repository: Repository) -> str:

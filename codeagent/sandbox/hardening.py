@@ -13,6 +13,7 @@ from typing import Any, Literal
 from codeagent.settings import SandboxSettings
 
 WORKSPACE = "/workspace"
+HOSTNAME = "codeagent"
 TMP = "/tmp"  # noqa: S108 - the container's own tmpfs
 SHM_SIZE = 64 << 20
 TMP_INODES = 400_000
@@ -51,7 +52,9 @@ class Dispensable(StrEnum):
 class Plan:
     """What distinguishes one container from another. `image` is exact (an id), `argv` starts the guest.
 
-    `image_volumes` are the paths that the image declares as volumes, `without` what the engine has refused.
+    `image_volumes` are the paths that the image declares as volumes, `without` what the engine has refused. The
+    container has a network of its own, with nothing but loopback, in any case; with `engine_network` it is the engine
+    that sets it up and gives its addresses names, otherwise the kernel and a mount.
     """
 
     image: str
@@ -60,6 +63,7 @@ class Plan:
     mounts: Sequence[Mount]
     image_volumes: Sequence[str] = ()
     without: frozenset[Dispensable] = frozenset()
+    engine_network: bool = True
 
 
 def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
@@ -80,7 +84,8 @@ def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
         "WorkingDir": "/",
         # The guest starts as root to take the owner's ids; see sandbox/guest/ids.py.
         "User": "0:0",
-        "Hostname": "codeagent",
+        "Hostname": HOSTNAME,
+        "NetworkDisabled": not plan.engine_network,
         "Labels": dict(plan.labels),
         "OpenStdin": True,
         # Where the guest speaks on the attached stream, the engine closes its stdin with it, and so ends it.
@@ -100,6 +105,7 @@ def options(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
             "CapAdd": ["SETUID", "SETGID"],
             "SecurityOpt": ["no-new-privileges"],
             "NetworkMode": "none",
+            "ExtraHosts": [f"{HOSTNAME}:127.0.0.1"],
             # Without a network the host's resolver is of no use, and its names are nobody's business.
             "Dns": ["127.0.0.1"] if resolver else [],
             "DnsSearch": ["."] if resolver else [],

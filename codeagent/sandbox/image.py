@@ -230,8 +230,8 @@ def _import(engine: Engine, archive: Any, name: str) -> None:
         'CMD ["/bin/sh"]',
     ]
     try:
-        repository, _, tag = name.partition(":")
-        answer = engine.client.api.import_image_from_stream(archive, repository=repository, tag=tag, changes=changes)
+        # The tag within the name: Podman passes over the parameter for it.
+        answer = engine.client.api.import_image_from_stream(archive, repository=name, changes=changes)
     except docker.errors.APIError as error:
         raise _refused(error.explanation or error) from error
     for line in answer.splitlines():

@@ -99,7 +99,7 @@ def _labelled(entries: Iterable[Any] | None) -> list[dict[str, Any]]:
 def _container(entry: dict[str, Any], here: Owner) -> Holding:
     labels = entry["Labels"]
     name = (entry.get("Names") or [entry["Id"][:12]])[0].lstrip("/")
-    # What fills a toolbox's volume lives for a moment and is never started.
+    # What fills a toolbox's volume lives for a moment.
     left_over = toolbox.LABEL in labels or is_gone(labels.get(OWNER_LABEL, ""), here)
     return Holding(Kind.CONTAINER, entry["Id"], name, entry.get("SizeRw") or 0, _owner(labels, here), left_over)
 

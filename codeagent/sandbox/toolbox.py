@@ -2,7 +2,7 @@
 
 A volume with a Python and a git that bring their own loader and libraries, and the guest, mounted read-only at
 `/codeagent`. It is filled from an image that the engine builds from the default image: the engine itself copies the
-files when a container first mounts the empty volume, so that it works on remote engines too.
+files when a container first has the empty volume, so that it works on remote engines too.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from codeagent.sandbox.seam import Steps
 
 NAME = "codeagent-toolbox"
 TARGET = "/codeagent"
+PROGRAM = f"{TARGET}/bin/python3"
 LABEL = "codeagent.toolbox"
 FILL_SECONDS = 120
-_CONFLICT = 409
+_NAME_TAKEN = "already in use"
+"""In the reasons of Docker (409) and of Podman (500)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +36,8 @@ class Toolbox:
 
     volume: str
     target: str = TARGET
-    argv: tuple[str, ...] = (f"{TARGET}/bin/python3", "-I", "-S", "-m", "guest")
-    python: str = f"{TARGET}/bin/python3"
+    argv: tuple[str, ...] = (PROGRAM, "-I", "-S", "-m", "guest")
+    python: str = PROGRAM
     git: str = f"{TARGET}/bin/git"
 
 
@@ -90,8 +92,9 @@ def _make(engine: Engine, base: image.Image, digest: str) -> None:
     try:
         with image.unfinished(engine, NAME) as name:
             _build(engine, base, digest, name)
-            if not _ready(engine, digest):  # by another who was faster; it may be in use by now
-                _fill(engine, name, digest)
+            # It is ready when another was faster; then it may be in use by now.
+            while not _ready(engine, digest) and not _fill(engine, name, digest):
+                pass
     except docker.errors.APIError as error:
         raise _failed(error.explanation or str(error)) from error
 
@@ -115,8 +118,9 @@ def _build(engine: Engine, base: image.Image, digest: str, name: str) -> None:
             said = line.get("stream", "").strip() or said
 
 
-def _fill(engine: Engine, name: str, digest: str) -> None:
-    """Creating a container with an empty volume makes the engine copy what the image has at that path.
+def _fill(engine: Engine, name: str, digest: str) -> bool:
+    """Makes the volume and has the engine copy into it what the image has at that path: Docker does when a container
+    is created with an empty volume, Podman when it is first started. False when somebody has removed it meanwhile.
 
     The container's name is taken once on an engine, for as long as the copying lasts. Whoever comes second waits for
     the first, and tidies up after it in case it was killed.
@@ -127,28 +131,47 @@ def _fill(engine: Engine, name: str, digest: str) -> None:
     api = engine.client.api
     volume = f"{NAME}-{digest}"
     filling = f"{volume}-filling"
-    with contextlib.suppress(docker.errors.NotFound, docker.errors.APIError):
-        # Left over empty or half filled. What is in use stays, so it was whole.
-        api.remove_volume(volume)
+    _remove_left_over(engine, digest)
     try:
+        # A mount could make and label it as well, but Podman's does not label.
+        api.create_volume(volume, labels={LABEL: digest})
         with engine.reaper.making("container", filling):
             api.create_container(
                 name,
-                command=["true"],
+                command=[PROGRAM, "-I", "-S", "-c", ""],
                 name=filling,
                 labels={LABEL: digest},
-                host_config=api.create_host_config(
-                    mounts=[Mount(TARGET, volume, labels={LABEL: digest})], network_mode="none"
-                ),
+                host_config=api.create_host_config(mounts=[Mount(TARGET, volume)], network_mode="none"),
             )
     except docker.errors.APIError as error:
-        if error.status_code != _CONFLICT:
+        if _NAME_TAKEN not in str(error.explanation):
             raise
         _await_other(engine, digest)
+    try:
+        if not api.has_path(filling, PROGRAM):
+            api.start(filling)
+    except docker.errors.APIError as error:
+        # Whoever was first has finished, or was killed: its container goes while we look at it.
+        if isinstance(error, docker.errors.NotFound) or _ready(engine, digest):
+            return False
+        raise
     # Before the container goes: it is what keeps others from taking the volume for a left-over.
     if not _ready(engine, digest):
         api.tag(name, NAME, digest, force=True)
     remove_container(engine, filling)
+    return True
+
+
+def _remove_left_over(engine: Engine, digest: str) -> None:
+    """What is empty or half filled. What is in use stays, so it was whole."""
+    import docker.errors
+
+    api = engine.client.api
+    # The image first: its name says that the volume is whole.
+    with contextlib.suppress(docker.errors.APIError):
+        api.remove_image(f"{NAME}:{digest}")
+    with contextlib.suppress(docker.errors.APIError):
+        api.remove_volume(f"{NAME}-{digest}")
 
 
 def _await_other(engine: Engine, digest: str) -> None:

@@ -11,8 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from codeagent.errors import ErrorKind, SandboxError, ToolError
-from codeagent.paths import cache_dir
-from codeagent.sandbox import copying, files, git, protected
+from codeagent.sandbox import copying, files, generated, git, protected
 from codeagent.sandbox.channel import Channel
 from codeagent.sandbox.copying import Edit, Plan
 from codeagent.sandbox.files import Preparation
@@ -51,7 +50,7 @@ class RepositoryLayout:
 
     @cached_property
     def generated(self) -> Path:
-        return cache_dir() / "masks"
+        return generated.generated()
 
     @property
     def found(self) -> Found:
@@ -117,7 +116,8 @@ class RepositoryLayout:
                 "no engine can mount over it.",
                 "Rename it, or move it out of the repository.",
             )
-        return protected.mounts(self.found, git.written(self.generated, ""), git.empty_folder(self.generated), top)
+        file, folder = generated.written(self.generated, ""), generated.empty_folder(self.generated)
+        return protected.mounts(self.found, file, folder, top)
 
     def _git_texts(self, *, copy: bool) -> tuple[dict[str, str], list[str]]:
         gits = self.found.gits

@@ -23,6 +23,16 @@ else:
 """
 
 
+NAMES = """
+import socket
+for name in ("localhost", "codeagent", "example.com"):
+    try:
+        print(*sorted({found[4][0] for found in socket.getaddrinfo(name, 1)}))
+    except socket.gaierror:
+        print("unknown")
+"""
+
+
 def way(opened: Opened) -> str:
     """Which class of connection the reader's channel has."""
     slot: Slot = opened.sandbox._reader
@@ -33,6 +43,8 @@ def serves(opened: Opened) -> None:
     assert [line.text for line in opened.sandbox.read_file("hello.txt", None, None).lines] == ["hello"]
     assert opened.output("head -c 3000000 /dev/zero | tr '\\0' x | wc -c; echo err >&2") == "3000000\nerr\n"
     assert len(opened.output("head -c 300000 /dev/zero | tr '\\0' x")) > 10_000
+    # Whoever sets the network up, the container knows its own names, and nobody else's.
+    assert opened.output(f"ls /sys/class/net; python3 -c '{NAMES}'") == "lo\n127.0.0.1 ::1\n127.0.0.1\nunknown\n"
 
 
 def test_the_way_around_the_engine_is_closed_before_a_command_runs(open_one: Open) -> None:

@@ -14,14 +14,13 @@ import pytest
 
 from codeagent.errors import ErrorKind, ToolError
 from codeagent.sandbox.engine import Engine, connect
-from codeagent.sandbox.owner import OWNER_LABEL
 from codeagent.sandbox.toolbox import Toolbox
 from codeagent.settings import SandboxSettings
 from tests.clocks import at_once, wait_until
 from tests.docker.codeagent_cli import Program
 from tests.docker.conftest import Opened, opening
 from tests.docker.held_engine import HeldEngine
-from tests.docker.test_orphans import processes
+from tests.docker.test_orphans import owners, processes
 from tests.model_script import Scripted, call, hang, reply
 from tests.model_server import ModelServer
 
@@ -95,8 +94,7 @@ def test_a_signal_while_a_container_starts_ends_the_program_at_once_and_nothing_
     outputs = [event["output"] for event in events if event["type"] == "tool_output"]
     cancelled = "error: cancelled: cancelled while the sandbox was made ready for it; nothing was run"
     assert outputs == ([cancelled] if READING in script else [])
-    everything = engine.client.api.containers(all=True, filters={"label": OWNER_LABEL})
-    assert str(process.pid) not in {one["Labels"][OWNER_LABEL].split("/")[3] for one in everything}
+    wait_until(lambda: str(process.pid) not in owners(engine))
     assert not engine.client.api.volumes(filters={"label": f"codeagent.session={ended['session_id']}"})["Volumes"]
 
 

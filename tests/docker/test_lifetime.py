@@ -89,8 +89,10 @@ def test_a_running_container_is_as_hard_as_its_options(open_one: Open, engine: E
     assert host["LogConfig"]["Type"] == "none"
     assert (host["Binds"], host["Devices"], host["PortBindings"]) == (None, None, None)
     assert [mount["Destination"] for mount in found["Mounts"] if mount["RW"]] == []
-    assert (found["Config"]["User"], found["Config"]["Tty"], found["Config"]["StdinOnce"]) == ("0:0", False, True)
-    labels = found["Config"]["Labels"]
+    config = found["Config"]
+    assert (config["User"], config["Tty"], config["StdinOnce"]) == ("0:0", False, True)
+    assert (config["NetworkDisabled"], list(found["NetworkSettings"]["Networks"])) == (True, [])
+    labels = config["Labels"]
     assert (labels[SESSION_LABEL], labels[ROLE_LABEL]) == (opened.session, "reader")
 
 

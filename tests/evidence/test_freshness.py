@@ -47,6 +47,16 @@ def test_an_edit_is_told_once_with_its_lines(session: Session) -> None:
     assert session.evidence.notes() == []
 
 
+def test_a_pattern_of_a_command_is_not_looked_for_as_a_file(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    fetch = session.folders.fetch
+    monkeypatch.setattr(session.folders, "fetch", lambda path: fetched.append(path) or fetch(path))  # type: ignore[func-returns-value]
+    session.run("grep -rn -e '.*imp.*ort$' src/a.py")
+    assert fetched == ["src/a.py"]
+
+
 def test_files_that_were_not_read_are_not_told(session: Session) -> None:
     session.read("src/a.py")
     write(session.folders.repo, "src/b.py", "x = 1\n")

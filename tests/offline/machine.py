@@ -115,11 +115,16 @@ class Machine:
         if command.startswith("rg "):
             if self.without_rg:
                 return "[exit code 127; 0.01 s; cwd /workspace]\nsh: 1: rg: not found"
-            command = "grep -r -I -P --exclude-dir=.git " + command.removeprefix("rg ").replace(
-                "--no-heading -M 400 ", ""
-            )
+            options = "grep -r -I -P --exclude-dir=.git "
+            command = re.sub(r"-g '!\*\*/\{(.*?)\}/\*\*'", lambda match: _each("--exclude-dir=", match[1]), command)
+            command = re.sub(r"-g '\*\.\{(.*?)\}'", lambda match: _each("--include=*.", match[1]), command)
+            command = options + command.removeprefix("rg ").replace("--no-heading -M 400 ", "")
         run = subprocess.run(["sh", "-c", command], cwd=self.root, capture_output=True, text=True)
         return f"[exit code {run.returncode}; 0.01 s; cwd /workspace]\n{run.stdout}{run.stderr}"
+
+
+def _each(option: str, names: str) -> str:
+    return " ".join(f"'{option}{name}'" for name in names.split(","))
 
 
 def repository(root: Path, files: Mapping[str, str]) -> Path:

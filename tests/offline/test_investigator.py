@@ -521,6 +521,32 @@ def test_go_and_typescript_are_followed_across_files(tmp_path: Path) -> None:
     assert Machine(root).ask("why is Api.first undefined").cites("web/choice.ts", 1)
 
 
+def test_searches_for_definitions_show_heads_in_code_and_neither_prose_nor_calls_nor_tests(tmp_path: Path) -> None:
+    code = "def find(x):\n    if not helper(x):\n        return None\n    return helper(x)\n"
+    other = "def helper(\n    x,\n):\n    return None\n\n\nif helper(1):\n    print(helper(1).name)\n"
+    java = (
+        "class Helper {\n    int helper(final Map<String, Integer> x, int y) throws Lost {\n        return 1; } }\n"
+    )
+    files = {"a.py": code, "b.py": other, "c.md": "The type of helper\nhelper (x)\n", "lib/Helper.java": java}
+    found = Machine(repository(tmp_path, {**files, "tests/b.py": other})).ask("why does find() return None")
+    outputs = [item.text.partition("\n")[2] for item in found.items if isinstance(item, ToolOutput)]
+    shown = [text for text in outputs if "helper" in text and text.startswith("./")]
+    assert {line for text in shown for line in text.splitlines()} == {
+        "./a.py:4:    return helper(x)",  # as if `return` were a type
+        "./b.py:1:def helper(",
+        "./lib/Helper.java:2:    int helper(final Map<String, Integer> x, int y) throws Lost {",
+    }
+    assert found.cites("b.py", 4)
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_a_function_of_python_itself_is_followed_only_where_it_is_imported(tmp_path: Path, imported: bool) -> None:
+    code = "from tools import open\n" * imported + "def find(x):\n    return open(x)\n"
+    files = {"a.py": code, "tools.py": "def open(x):\n    return None\n"}
+    found = Machine(repository(tmp_path, files)).ask("why does find() return None")
+    assert found.cites("tools.py", 2) == imported
+
+
 def test_recursion_and_circles_come_to_an_end(tmp_path: Path) -> None:
     code = "def one(x):\n    return two(x)\n\n\ndef two(x):\n    return one(x) if x else two(None)\n"
     found = Machine(repository(tmp_path, {"a.py": code})).ask("why does one() return None")

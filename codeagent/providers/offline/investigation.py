@@ -6,12 +6,22 @@ next calls. It walks by levels: one search and one round of reading serve all fu
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from codeagent.providers.offline.question import Question
-from codeagent.providers.offline.source import Call, Function, Place, calls_in, functions_of, is_source, types_of
+from codeagent.providers.offline.source import (
+    LANGUAGES,
+    Call,
+    Function,
+    Place,
+    calls_in,
+    functions_of,
+    is_source,
+    types_of,
+)
 from codeagent.providers.offline.transcript import Hit, Transcript
 
 MAX_LEVELS, MAX_FUNCTIONS, MAX_NAMES = 6, 60, 40
@@ -20,6 +30,7 @@ FEW = 3  # files for following a call by its name alone, functions that decide o
 _SELF = ("", "this", "self", "cls", "super")
 _BUILT_IN = frozenset(name for kind in (str, bytes, dict, list, set, re.Pattern, re.Match) for name in dir(kind))
 _TEST = re.compile(r"(?:^|/)(?:_*tests?_*|testing|specs?)/|(?:^|/)test_[^/]*$|(?:[_.](?:test|spec)|Tests?)\.\w+$")
+_SOURCES, _NO_TESTS = f"*.{{{','.join(LANGUAGES)}}}", "!**/{test,tests,testing,spec,specs}/**"
 _TYPES = "class|interface|enum|record|struct|trait|object|type"
 _LINES = {  # what a line that was found may say of a name
     "declares": rf"(?<![\w.])(?:{_TYPES})\s+NAME\b(?!.*;\s*$)",
@@ -67,11 +78,14 @@ class Investigation:
         texts = [self._known.text(path, line) for path, line in list(lines.items())[:MAX_FILES]]
         return [function for text in texts if text for function in functions_of(*text)]
 
-    def _definitions(self, names: Iterable[str]) -> list[Hit]:
+    def _definitions(self, names: Iterable[str], tests: bool = True) -> list[Hit]:
         """Lines that may define the names or build on them, those of tests last; none until all are known."""
         plain = sorted({name for name in names if re.fullmatch(r"\w+", name)})
-        found = [self._known.search(_pattern(plain[at : at + MAX_NAMES])) for at in range(0, len(plain), MAX_NAMES)]
-        hits = {hit for hits in found for hit in hits or () if is_source(hit.path)}
+        some, globs = range(0, len(plain), MAX_NAMES), [_SOURCES, *([] if tests else [_NO_TESTS])]
+        found = [self._known.search(_pattern(plain[at : at + MAX_NAMES]), "", globs) for at in some]
+        hits = {
+            hit for hits in found for hit in hits or () if is_source(hit.path) and (tests or not _is_test(hit.path))
+        }
         return [] if None in found else sorted(hits, key=lambda hit: (_is_test(hit.path), hit))
 
     def _functions(self, name: str, hits: Iterable[Hit]) -> list[Function]:
@@ -114,8 +128,7 @@ class Investigation:
                 if visit.function not in seen and len(seen) < MAX_FUNCTIONS:
                     seen.add(visit.function)
                     calls += [(visit, call, _types(call, visit.function)) for call in self._look_at(visit)]
-            hits = self._definitions({name for _, call, types in calls for name in (call.name, *types)})
-            hits = [hit for hit in hits if in_test or not _is_test(hit.path)]
+            hits = self._definitions({name for _, call, types in calls for name in (call.name, *types)}, in_test)
             level = [reached for one in calls for reached in self._resolve(*one, hits)]
             if not level or self._known.wanted:
                 return
@@ -132,6 +145,7 @@ class Investigation:
             places = function.nothing(self.question.values)
             calls = function.calls_behind(places)
         self.places += [(visit, place) for place in places]
+        calls = [call for call in calls if not _is_built_in(call, function)]
         return list({(call.name, call.receiver): call for call in reversed(calls)}.values())[::-1]
 
     def _resolve(self, visit: Visit, call: Call, types: list[str], hits: list[Hit]) -> list[Visit]:
@@ -197,9 +211,12 @@ def _likelihood(path: str, function: Function, call: Call, types: list[str], typ
 def _pattern(names: Iterable[str]) -> str:
     """Finds heads of types and functions of these names, and of types that build on them; it need not be exact."""
     name = f"({'|'.join(names)})"
-    head = f"({_TYPES}|extends|implements)[[:space:]](.*[^[:alnum:]_])?{name}([^[:alnum:]_]|$)"
+    head = rf"^[[:space:]]*([[:alnum:]_@()]+[[:space:]]+)*({_TYPES}|extends|implements)[[:space:]]"
     before = r"^([]\[[:alnum:]_<>,.?*&:~@()[:space:]]*[[:space:]*&:])?"
-    return rf"{head}|{before}{name}[[:space:]]*(\([^;{{]*(\{{.*)?$|[:=][[:space:]]*(async|function|\())"
+    after = r"\(([^;{)]|\)+([^].,:;{)]|:.))*\)*[[:space:]]*(\{.*)?$"  # what follows most calls is none of these
+    value = r"[:=][[:space:]]*(async|function|\()"
+    type_ = rf"{head}(.*[^[:alnum:]_])?{name}([^[:alnum:]_]|$)"
+    return rf"{type_}|def[[:space:]]+{name}\(|{before}{name}[[:space:]]*({after}|{value})"
 
 
 def _says(way: str, name: str, hit: Hit) -> bool:
@@ -207,6 +224,13 @@ def _says(way: str, name: str, hit: Hit) -> bool:
     if name not in hit.text or (way == "defines" and hit.path.endswith(".py") and "def " not in hit.text):
         return False
     return re.search(_LINES[way].replace("NAME", re.escape(name)), hit.text) is not None
+
+
+def _is_built_in(call: Call, function: Function) -> bool:
+    """Whether a call means a function of Python itself."""
+    if call.receiver or call.name not in dir(builtins) or not function.path.endswith(".py"):
+        return False
+    return not re.search(rf"\b{call.name}\b", " ".join([*function.imports, *(one.name for one in function.others)]))
 
 
 def _is_test(path: str) -> bool:

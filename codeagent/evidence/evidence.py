@@ -276,7 +276,7 @@ _WORD = re.compile(r"[^\s'\"|;&<>(){}=,:]+")
 
 def _named_files(text: Text, workdir: str) -> list[str]:
     """Paths of files, relative to the root, that a command or the lines of its output may name."""
-    words = [word for word in _WORD.findall(text.command) if ("." in word or "/" in word)]
+    words = [word for word in _WORD.findall(text.command) if ("." in word or "/" in word) and "*" not in word]
     words += re.findall(r":([\w./-]+\.\w+)", text.command)  # git show REVISION:path
     folders = [workdir, *re.findall(r"\bcd\s+([\w./-]+)", text.command)]
     found: dict[str, None] = {}

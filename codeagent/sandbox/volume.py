@@ -44,9 +44,7 @@ def _give_away(
     carrier = f"codeagent-carrier-{secrets.token_hex(6)}"
     create_container(engine, carrier, _carrier(image_id, names, labels))
     try:
-        # Into each by itself: in a container that was not started, Podman finds a volume only at the path asked for.
-        for name in names:
-            engine.client.api.put_archive(carrier, f"/{name}", _top(uid, gid))
+        engine.client.api.put_archive(carrier, "/", _folders(names, uid, gid))
     finally:
         remove_container(engine, carrier)
 
@@ -64,12 +62,12 @@ def _carrier(image_id: str, names: Sequence[str], labels: Mapping[str, str]) -> 
     }
 
 
-def _top(uid: int, gid: int) -> bytes:
-    """An archive of the folder that it is unpacked into. `/` names it: Docker passes over `.`."""
+def _folders(names: Sequence[str], uid: int, gid: int) -> bytes:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
-        member = tarfile.TarInfo("/")
-        member.type, member.mode, member.uid, member.gid = tarfile.DIRTYPE, 0o755, uid, gid
-        member.mtime = int(time.time())
-        tar.addfile(member)
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.type, member.mode, member.uid, member.gid = tarfile.DIRTYPE, 0o755, uid, gid
+            member.mtime = int(time.time())
+            tar.addfile(member)
     return archive.getvalue()

@@ -57,10 +57,10 @@ def _run(args: argparse.Namespace, interrupts: Interrupts) -> int:
     from codeagent.applying.record import locked
     from codeagent.beneath import opened_root
     from codeagent.paths import state_dir
-    from codeagent.session.store import Session
+    from codeagent.session.store import Session, stored_diff
 
     folder, repo = _session(args)
-    patch = _stored(folder)
+    patch = stored_diff(folder)
     for path in _left_out(folder, patch):
         print(f"note: {path} has changed in the private copy, and is not in the diff", file=sys.stderr)
     if not patch:
@@ -98,13 +98,6 @@ def _recover(repo: Path, root: int, record: RecordFile) -> None:
         ended = recover(root, record)
     if ended:
         print(f"note: {ended}", file=sys.stderr)
-
-
-def _stored(folder: Path) -> bytes:
-    try:
-        return (folder / "diff.patch").read_bytes()
-    except FileNotFoundError:
-        return b""
 
 
 def _left_out(folder: Path, patch: bytes) -> list[str]:

@@ -37,15 +37,10 @@ def run(args: argparse.Namespace) -> int:
     """Exit code 0, also when nothing was changed; UsageError leaves it."""
     from codeagent.cli.sessions import chosen
     from codeagent.cli.verdict import tell_verdict
-    from codeagent.errors import StorageError
+    from codeagent.session.store import stored_diff
 
     folder = chosen(args.id, "codeagent diff")
-    try:
-        patch = (folder / "diff.patch").read_bytes()
-    except FileNotFoundError:
-        patch = b""
-    except OSError as error:
-        raise StorageError(f"The diff of session {folder.name} cannot be read: {error.strerror}.") from None
+    patch = stored_diff(folder)
     if not patch:
         print(f"codeagent: session {folder.name} changed nothing", file=sys.stderr)
     elif args.stat:

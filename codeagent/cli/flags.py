@@ -15,6 +15,13 @@ APPROVE_HELP = (
 )
 
 
+def add_command(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, line: str, epilog: str
+) -> argparse.ArgumentParser:
+    """A command, or an action of one, whose description is its line in the list of them."""
+    return subparsers.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.", epilog=epilog)
+
+
 def add_config_flags(parser: argparse.ArgumentParser) -> None:
     """`--config`, `--profile` and what a command of any kind prints."""
     parser.add_argument("--config", metavar="FILE", type=Path, help="read this configuration instead of the user's")

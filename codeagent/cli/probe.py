@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Event as Flag
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from codeagent.settings import SandboxSettings
 if TYPE_CHECKING:
     from codeagent.sandbox.engine import Engine
     from codeagent.sandbox.image import Image
+    from codeagent.sandbox.sandbox import DockerSandbox
 
 # Shell built-ins and files of /proc only, so that any image can run it. Each line is a name and a value.
 SCRIPT = r"""
@@ -52,27 +54,25 @@ def probe(engine: Engine, found: Image, settings: SandboxSettings, repo: Path) -
     with engine.reaper.folder("codeagent-doctor-") as outputs:
         box = toolbox.ensure(engine, lambda *_: None)
         sandbox = open_sandbox(engine, found, box, repo, settings, "doctor", outputs, lambda *_: None)
-        try:
-            try:
-                listing = sandbox.list_dir(".", 1, 0)
-            except ToolError as error:
-                yield Finding(
-                    "mount",
-                    "error",
-                    f"{repo} cannot be listed inside the container: {error.sentence}",
-                    "Is the path shared with the engine's machine, and may its owner read it?",
-                )
+        with closing(sandbox):
+            mount = _mount(sandbox, repo)
+            yield mount
+            if mount.level == "error":
                 return
-            how = (
-                "a private copy of it is sent there"
-                if sandbox.copies_by == "upload"
-                else f"{repo} at /workspace, read-only"
-            )
-            yield Finding("mount", "ok", f"{how}, entries at its top: {listing.total}")
             yield from inside(sandbox, repo)
-        finally:
-            sandbox.close()
     yield Finding("container", "ok", f"started, looked at and removed in {time.monotonic() - begun:.1f} s")
+
+
+def _mount(sandbox: DockerSandbox, repo: Path) -> Finding:
+    try:
+        listing = sandbox.list_dir(".", 1, 0)
+    except ToolError as error:
+        said = f"{repo} cannot be listed inside the container: {error.sentence}"
+        remedy = "Is the path shared with the engine's machine, and may its owner read it?"
+        return Finding("mount", "error", said, remedy)
+    sent = sandbox.copies_by == "upload"
+    how = "a private copy of it is sent there" if sent else f"{repo} at /workspace, read-only"
+    return Finding("mount", "ok", f"{how}, entries at its top: {listing.total}")
 
 
 def inside(sandbox: Sandbox, repo: Path) -> Iterator[Finding]:

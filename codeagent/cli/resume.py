@@ -125,15 +125,15 @@ def _stored_repository(repo: str, session_id: str) -> Path:
 def _restore_copy(bench: Workbench, folder: Path) -> None:
     """Makes the private copy as the session left it; the model is told what could not be restored."""
     from codeagent.agent.loop import add_note
-    from codeagent.session.store import DIFF
+    from codeagent.session.store import stored_diff
 
-    patch = folder / DIFF
-    if not patch.is_file() or not patch.stat().st_size:
+    patch = stored_diff(folder)
+    if not patch:
         return
     bench.terminal.changed = True
     try:
         with bench.interrupts.waiting():
-            lost = _restored(bench, patch.read_bytes())
+            lost = _restored(bench, patch)
     except (SandboxError, Interrupted):
         return  # the turn meets it again, and ends with it
     if lost:

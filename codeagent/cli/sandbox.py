@@ -12,7 +12,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from codeagent.cli.flags import add_command
+
 if TYPE_CHECKING:
+    from codeagent.sandbox.engine import Engine
+    from codeagent.sandbox.image import Image
     from codeagent.sandbox.inventory import Holding
     from codeagent.settings import SandboxSettings
 
@@ -28,19 +32,19 @@ examples:
 clean exits with 0 removed or nothing to remove, 1 not removed, 2 no terminal to ask at and no --yes
 """
 
-Parser = argparse.ArgumentParser
 
-
-def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    parser = _parser(subparsers, "sandbox", "build, show, open and clean the sandbox")
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = add_command(subparsers, "sandbox", "build, show, open and clean the sandbox", EXAMPLES)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = _parser(actions, "build", "make the image and the toolbox ready")
+    build = add_command(actions, "build", "make the image and the toolbox ready", EXAMPLES)
     build.add_argument("--install", action="store_true", help="install and start a private engine where none answers")
-    status = _parser(actions, "status", "the engine, and codeagent's images, containers and volumes on it")
+    status = add_command(
+        actions, "status", "the engine, and codeagent's images, containers and volumes on it", EXAMPLES
+    )
     status.add_argument("--json", action="store_true", help="one JSON object")
-    shell = _parser(actions, "shell", "a shell for you in the sandbox that a session would get")
+    shell = add_command(actions, "shell", "a shell for you in the sandbox that a session would get", EXAMPLES)
     shell.add_argument("--repo", metavar="PATH", type=Path, help="the repository (default: the git work tree here)")
-    clean = _parser(actions, "clean", "show what nobody uses now, ask, and remove it")
+    clean = add_command(actions, "clean", "show what nobody uses now, ask, and remove it", EXAMPLES)
     clean.add_argument("--dry-run", action="store_true", help="only show it")
     clean.add_argument("--yes", action="store_true", help="show it and remove it without asking, for scripts")
     for action in (build, shell):
@@ -52,15 +56,6 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
         )
         action.add_argument("--verbose", action="store_true", help="stack traces of errors")
     parser.set_defaults(run=run)
-
-
-def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str) -> Parser:
-    return subparsers.add_parser(
-        name,
-        help=line,
-        description=f"{line[0].upper()}{line[1:]}.",
-        epilog=EXAMPLES,
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -106,38 +101,33 @@ def _build(args: argparse.Namespace) -> int:
 
 
 def _status(args: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
     from codeagent.sandbox import image
     from codeagent.sandbox.engine import connect
     from codeagent.sandbox.inventory import holdings
 
-    settings = _settings(args)
-    engine = connect(settings.docker_host)
+    wanted = _settings(args)
+    engine = connect(wanted.docker_host)
     with contextlib.closing(engine):
-        found = image.find(engine, settings.image)
+        found = image.find(engine, wanted.image)
         held = holdings(engine)
-    facts = {
-        "host": engine.host,
-        "found_by": engine.found_by,
-        "version": engine.version,
-        "api": engine.api,
-        "architecture": engine.architecture,
-        "cgroup_version": engine.cgroup_version,
-        "rootless": engine.rootless,
-    }
     if args.json:
-        image_facts = {
-            "name": settings.image,
-            "reference": found.reference if found else None,
-            "present": bool(found),
-        }
-        print(json.dumps({"engine": facts, "image": image_facts, "holdings": [asdict(one) for one in held]}))
+        print(json.dumps(_as_json(engine, wanted.image, found, held)))
         return 0
     print(f"engine  {engine.version} ({engine.architecture}) at {engine.host}, from {engine.found_by}")
-    print(f"image   {found.reference if found else f'{settings.image}: missing, made by `codeagent sandbox build`'}")
+    print(f"image   {found.reference if found else f'{wanted.image}: missing, made by `codeagent sandbox build`'}")
     print("\n".join(_table(held)))
     return 0
+
+
+def _as_json(engine: Engine, image: str, found: Image | None, held: Sequence[Holding]) -> dict[str, object]:
+    from dataclasses import asdict
+
+    facts = ("host", "found_by", "version", "api", "architecture", "cgroup_version", "rootless")
+    return {
+        "engine": {name: getattr(engine, name) for name in facts},
+        "image": {"name": image, "reference": found.reference if found else None, "present": found is not None},
+        "holdings": [asdict(one) for one in held],
+    }
 
 
 def _clean(args: argparse.Namespace) -> int:

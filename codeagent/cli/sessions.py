@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.cli.flags import add_command
+
 if TYPE_CHECKING:
     from codeagent.session.catalogue import Overview
 
@@ -44,23 +46,23 @@ Parser = argparse.ArgumentParser
 
 
 def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
-    parser = _parser(subparsers, "sessions", "list, show, export and delete stored sessions")
+    parser = _action(subparsers, "sessions", "list, show, export and delete stored sessions")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = _parser(actions, "list", "one line a session, the last used first")
+    listing = _action(actions, "list", "one line a session, the last used first")
     listing.add_argument("--repo", metavar="PATH", type=Path, help="only those of this repository")
     listing.add_argument("--limit", metavar="N", type=_not_negative, default=50, help="at most N (50); 0 shows all")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
-    show = _parser(actions, "show", "the trace: calls, approvals, outputs and timings")
+    show = _action(actions, "show", "the trace: calls, approvals, outputs and timings")
     show.add_argument("id", metavar="ID", nargs="?")
     show.add_argument("--full", action="store_true", help="whole texts instead of their first lines")
     show.add_argument("--json", action="store_true", help="one JSON object: calls paired with their outputs")
-    export = _parser(actions, "export", "a file to pass on; what looks like a key is removed")
+    export = _action(actions, "export", "a file to pass on; what looks like a key is removed")
     export.add_argument("id", metavar="ID", nargs="?")
     form = export.add_mutually_exclusive_group(required=True)
     form.add_argument("--html", metavar="FILE", help="one self-contained page")
     form.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="one document (default: stdout)")
     form.add_argument("--json", metavar="FILE", nargs="?", const="-", help="one event a line (default: stdout)")
-    delete = _parser(actions, "delete", "remove sessions for good")
+    delete = _action(actions, "delete", "remove sessions for good")
     delete.add_argument("ids", metavar="ID", nargs="+")
     delete.add_argument("--yes", action="store_true", help="do not ask about a change that was never applied")
     for action in (listing, show, export, delete):
@@ -68,13 +70,9 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser.set_defaults(run=run)
 
 
-def _parser(subparsers: argparse._SubParsersAction[Parser], name: str, line: str) -> Parser:
-    return subparsers.add_parser(
-        name,
-        help=line,
-        description=f"{line[0].upper()}{line[1:]}.",
-        epilog=f"examples:\n{EXAMPLES[name]}{'' if name == 'list' else NAMED}",
-    )
+def _action(actions: argparse._SubParsersAction[Parser], name: str, line: str) -> Parser:
+    epilog = f"examples:\n{EXAMPLES[name]}{'' if name == 'list' else NAMED}"
+    return add_command(actions, name, line, epilog)
 
 
 def _not_negative(text: str) -> int:

@@ -151,6 +151,16 @@ class Session:
             raise storage_error(error, file) from error
 
 
+def stored_diff(folder: Path) -> bytes:
+    """What the agent changed, as `git apply` takes it; empty when it changed nothing. Raises StorageError."""
+    try:
+        return (folder / DIFF).read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise StorageError(f"The diff of session {folder.name} cannot be read: {error.strerror}.") from error
+
+
 def check_readable(folder: Path) -> None:
     """Raises StorageError when a log holds nothing that this version can go on from; the log stays as it is."""
     remedy = "Start a new one with `codeagent ask`; the stored file was left as it is."

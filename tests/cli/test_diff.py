@@ -33,8 +33,12 @@ def session(tmp_path: Path) -> str:
 
 
 def diff(tmp_path: Path, *arguments: str) -> tuple[int, bytes, str]:
+    return run(tmp_path, "diff", *arguments)
+
+
+def run(tmp_path: Path, *arguments: str) -> tuple[int, bytes, str]:
     environment = {**os.environ, "CODEAGENT_HOME": str(tmp_path / "home")}
-    command = [sys.executable, "-c", "from codeagent.cli.main import main; main()", "diff", *arguments]
+    command = [sys.executable, "-c", "from codeagent.cli.main import main; main()", *arguments]
     done = subprocess.run(command, cwd=tmp_path / "repo", capture_output=True, env=environment)
     return done.returncode, done.stdout, done.stderr.decode()
 
@@ -57,3 +61,13 @@ def test_an_unknown_session_is_a_usage_error(tmp_path: Path, session: str) -> No
     code, output, error = diff(tmp_path, "nothing-like-it")
     assert (code, output) == (2, b"")
     assert "There is no session" in error
+
+
+@pytest.mark.parametrize("command", ["diff", "apply"])
+def test_a_stored_patch_that_cannot_be_read_is_said(tmp_path: Path, session: str, command: str) -> None:
+    file = tmp_path / "home/sessions" / session / "diff.patch"
+    file.unlink()
+    file.mkdir()
+    code, output, error = run(tmp_path, command)
+    assert (code, output) == (2, b"")
+    assert error == f"codeagent: error: The diff of session {session} cannot be read: Is a directory.\n"

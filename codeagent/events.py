@@ -6,7 +6,7 @@ The envelope (`type`, `time`, `session_id`, `turn`, `round`) is added where the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar, Literal
@@ -207,7 +207,7 @@ class TurnEnded:
     misquoted: list[str] = field(default_factory=list)
     cited_sha256: list[str] = field(default_factory=list)
     shown: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
-    cited_within: Sequence[Sequence[int | str] | None] = ()
+    cited_within: list[list[int | str] | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from codeagent.conversation import Item, UserMessage
 from codeagent.errors import CodeagentError, Interrupted, SandboxError
 from codeagent.events import Noted, SessionStarted, TurnEnded, TurnStarted
 from codeagent.evidence.findings import Findings
+from codeagent.evidence.landmark import as_json
 from codeagent.keys import redactor
 from codeagent.outcome import Outcome
 from codeagent.session.store import Session
@@ -277,7 +278,7 @@ class Workbench:
                 unsupported=[] if verified["status"] == "passed" else list(found.unsupported),
                 misquoted=list(found.misquoted),
                 cited_sha256=[citation.sha256 for citation in found.citations],
-                cited_within=[citation.within for citation in found.citations],
+                cited_within=[as_json(citation.within) for citation in found.citations],
                 shown=found.shown,
             )
         )

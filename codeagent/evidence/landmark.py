@@ -39,8 +39,13 @@ def landmark(lines: Sequence[str], start: int, end: int) -> Landmark | None:
     return None
 
 
-def landmark_of(stored: Any) -> Landmark | None:
-    """One that was stored as JSON; None for what is none."""
+def as_json(found: Landmark | None) -> list[int | str] | None:
+    """The form in which it is stored."""
+    return None if found is None else list(found)
+
+
+def from_json(stored: Any) -> Landmark | None:
+    """One that was stored; None for what is none."""
     match stored:
         case [int(before), int(after), str(sha256)] if before >= 0 and after >= 0:
             return Landmark(before, after, sha256)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from codeagent.evidence.host import HostTree
-from codeagent.evidence.landmark import Landmark, landmark_of
+from codeagent.evidence.landmark import Landmark, from_json
 from codeagent.evidence.lines import lines_of, text_sha256
 
 Now = Literal["same", "moved", "ambiguous", "changed", "missing", "unproven", "misquoted"]
@@ -86,7 +86,7 @@ def _cited(ended: Record) -> Iterable[Cited]:
             place = f"{path}:{start}" if start == end else f"{path}:{start}-{end}"
             known = str(hashes[at]) if at < len(hashes) else ""
             # Without a record, the lines are taken for the only ones of their text.
-            within = landmark_of(around[at]) if at < len(around) else Landmark(0, 0, known)
+            within = from_json(around[at]) if at < len(around) else Landmark(0, 0, known)
             yield Cited(path, start, end, str(one.get("state") or ""), known, within, place in quoted)
 
 

@@ -12,7 +12,7 @@ import pytest
 from codeagent.cli.main import run
 from codeagent.events import SessionStarted, ToolCalled, ToolFinished, TurnEnded, TurnStarted
 from codeagent.evidence.host import HostTree
-from codeagent.evidence.landmark import Landmark, landmark
+from codeagent.evidence.landmark import Landmark, as_json, landmark
 from codeagent.evidence.lines import lines_of, sha256, text_sha256
 from codeagent.evidence.recheck import Cited, Rechecked, last_answer, recheck
 from codeagent.sandbox.seam import FileLine, FilePage
@@ -252,7 +252,7 @@ def later(repo: Path, cited: str, command: str, text: str) -> tuple[str, int, tu
     ended = TurnEnded(
         *("answered", "because", None, places, {"status": "not_requested"}, 1, {}, 0),
         cited_sha256=[one.sha256 for one in citations],
-        cited_within=[one.within for one in citations],
+        cited_within=[as_json(one.within) for one in citations],
     )
     answer = last_answer([json.loads(json.dumps({"type": "turn_ended", **body(ended)}))])
     assert answer is not None

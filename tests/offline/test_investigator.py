@@ -362,15 +362,20 @@ def test_a_word_that_the_repository_defines_is_a_name(tmp_path: Path) -> None:
     assert machine.ask("where is retry").answer.startswith("`retry` is defined here:\n")
 
 
-@pytest.mark.parametrize("kind", [ErrorKind.INTERRUPTED, ErrorKind.CANCELLED, ErrorKind.SANDBOX_FAILED])
-def test_a_call_that_did_not_come_to_its_end_is_made_again(kind: ErrorKind) -> None:
+def test_a_call_that_did_not_come_to_its_end_is_made_again() -> None:
     machine = Machine(USER_SERVICE.root)
     whole = machine.ask(USER_SERVICE.question)
-    for at, item in enumerate(whole.items):
-        if isinstance(item, ToolOutput):
-            cut = [*whole.items[:at], ToolOutput(item.call_id, ToolError(kind, "it was ended").text(), kind)]
-            cut += whole.items[at + 1 : at + 1 + len(unanswered(cut))]
-            assert machine.go_on(cut).answer == whole.answer
+    kinds = (ErrorKind.INTERRUPTED, ErrorKind.CANCELLED, ErrorKind.SANDBOX_FAILED)
+    places = [at for at, item in enumerate(whole.items) if isinstance(item, ToolOutput)]
+    assert len(places) > len(kinds)
+    for count, at in enumerate(places):
+        item, kind = whole.items[at], kinds[count % len(kinds)]
+        assert isinstance(item, ToolOutput)
+        cut = [*whole.items[:at], ToolOutput(item.call_id, ToolError(kind, "it was ended").text(), kind)]
+        cut += whole.items[at + 1 : at + 1 + len(unanswered(cut))]
+        again = machine.go_on(cut)
+        assert again.answer == whole.answer
+        assert again.calls[0].name == next(one.name for one in whole.calls if one.call_id == item.call_id)
 
 
 def test_what_is_not_there_is_not_invented(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_the_line_is_cited(package: str, question: str, path: str, text: str, tm
     assert found.rounds <= 15
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", ["rich", "pathspec"])
 def test_functions_and_returns_are_those_that_pythons_own_parser_finds(package: str) -> None:
     for path in PACKAGES[package].rglob("*.py"):
         text = path.read_text(encoding="utf-8")

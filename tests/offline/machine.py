@@ -116,8 +116,9 @@ class Machine:
             if self.without_rg:
                 return "[exit code 127; 0.01 s; cwd /workspace]\nsh: 1: rg: not found"
             options = "grep -r -I -P --exclude-dir=.git "
-            command = re.sub(r"-g '!\*\*/\{(.*?)\}/\*\*'", lambda match: _each("--exclude-dir=", match[1]), command)
-            command = re.sub(r"-g '\*\.\{(.*?)\}'", lambda match: _each("--include=*.", match[1]), command)
+            command = command.replace("-t code -g '!.*' ", "--exclude='.*' ").replace("--type-add ", "")
+            command = re.sub(r"-g '!\{(.*?)\}'", lambda match: _each("--exclude-dir=", match[1]), command)
+            command = re.sub(r"'code:\*\.\{(.*?)\}'", lambda match: _each("--include=*.", match[1]), command)
             command = options + command.removeprefix("rg ").replace("--no-heading -M 400 ", "")
         run = subprocess.run(["sh", "-c", command], cwd=self.root, capture_output=True, text=True)
         return f"[exit code {run.returncode}; 0.01 s; cwd /workspace]\n{run.stdout}{run.stderr}"

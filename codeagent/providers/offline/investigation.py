@@ -30,7 +30,11 @@ FEW = 3  # files for following a call by its name alone, functions that decide o
 _SELF = ("", "this", "self", "cls", "super")
 _BUILT_IN = frozenset(name for kind in (str, bytes, dict, list, set, re.Pattern, re.Match) for name in dir(kind))
 _TEST = re.compile(r"(?:^|/)(?:_*tests?_*|testing|specs?)/|(?:^|/)test_[^/]*$|(?:[_.](?:test|spec)|Tests?)\.\w+$")
-_SOURCES, _NO_TESTS = f"*.{{{','.join(LANGUAGES)}}}", "!**/{test,tests,testing,spec,specs}/**"
+# By type: other files that a positive glob names would be read where they are ignored, too.
+_CODE, _NO_TESTS = (
+    f"--type-add 'code:*.{{{','.join(LANGUAGES)}}}' -t code -g '!.*'",
+    "-g '!{test,tests,testing,spec,specs}'",
+)
 _TYPES = "class|interface|enum|record|struct|trait|object|type"
 _LINES = {  # what a line that was found may say of a name
     "declares": rf"(?<![\w.])(?:{_TYPES})\s+NAME\b(?!.*;\s*$)",
@@ -81,8 +85,8 @@ class Investigation:
     def _definitions(self, names: Iterable[str], tests: bool = True) -> list[Hit]:
         """Lines that may define the names or build on them, those of tests last; none until all are known."""
         plain = sorted({name for name in names if re.fullmatch(r"\w+", name)})
-        some, globs = range(0, len(plain), MAX_NAMES), [_SOURCES, *([] if tests else [_NO_TESTS])]
-        found = [self._known.search(_pattern(plain[at : at + MAX_NAMES]), "", globs) for at in some]
+        some, files = range(0, len(plain), MAX_NAMES), _CODE if tests else f"{_CODE} {_NO_TESTS}"
+        found = [self._known.search(_pattern(plain[at : at + MAX_NAMES]), "", files) for at in some]
         hits = {
             hit for hits in found for hit in hits or () if is_source(hit.path) and (tests or not _is_test(hit.path))
         }

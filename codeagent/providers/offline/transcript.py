@@ -65,11 +65,11 @@ class Transcript:
         lines = output.text.split("\n")[1:] if output and output.status == "ok" else []
         return [line.split("  ")[0] for line in lines if not line.startswith("[")]
 
-    def search(self, pattern: str, flags: str = "", globs: Sequence[str] = ()) -> list[Hit] | None:
-        """The lines that an extended regular expression matches; None until they are known. A search with the second
-        command may read other files than those of `globs`."""
-        flags += "".join(f" -g '{one}'" for one in globs if self.command == SEARCHES[0])
-        command = " ".join(part for part in (self.command, flags.strip(), f"-e '{pattern}'", ".") if part)
+    def search(self, pattern: str, flags: str = "", narrowed: str = "") -> list[Hit] | None:
+        """The lines that an extended regular expression matches; None until they are known. Flags that only the first
+        command has narrow it down to some files."""
+        parts = (self.command, flags, narrowed * (self.command == SEARCHES[0]), f"-e '{pattern}'", ".")
+        command = " ".join(part for part in parts if part)
         output = self._ask("run_command", command=command, workdir=None, timeout_seconds=60, writes=False)
         if output is None:
             return None

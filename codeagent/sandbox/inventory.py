@@ -14,6 +14,9 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.owner import OWNER_LABEL, ROLE_LABEL, SESSION_LABEL, Owner, is_gone, label_of
 
 DISK_USAGE_SECONDS = 300
+_SIZES = ("Size", "SizeRw", "SharedSize", "Containers", "UsageData")
+_SPELLED_OUT = ("", "docker.io/library/", "localhost/")
+"""What Podman puts before a name that has no registry."""
 
 
 _OTHER = " of another version, perhaps of another installation"
@@ -44,11 +47,19 @@ class Holding:
 
 def holdings(engine: Engine, here: Owner | None = None) -> list[Holding]:
     """Everything with a label of codeagent's, in the order in which it can be removed. `here` is who asks."""
-    usage = _usage(engine)
+    import docker.errors
+
+    usage, api = _usage(engine), engine.client.api
     here = here or Owner.current()
-    containers = [_container(entry, here) for entry in _labelled(usage.get("Containers"))]
-    volumes = [_volume(entry, here) for entry in _labelled(usage.get("Volumes"))]
-    images = [_image(entry, name, here) for entry in _labelled(usage.get("Images")) if (name := _image_name(entry))]
+    try:
+        listed = api.containers(all=True), api.volumes()["Volumes"], api.images()
+    except docker.errors.APIError as error:
+        raise _silent(error) from error
+    containers = [_container(entry, here) for entry in _ours(listed[0], usage.get("Containers"))]
+    volumes = [_volume(entry, here) for entry in _ours(listed[1], usage.get("Volumes"))]
+    images = [
+        _image(entry, name, here) for entry in _ours(listed[2], usage.get("Images")) if (name := _image_name(entry))
+    ]
     return [*containers, *volumes, *images]
 
 
@@ -64,10 +75,7 @@ def _usage(engine: Engine) -> dict[str, Any]:
                 return usage
             except docker.errors.APIError as error:
                 if "already running" not in str(error.explanation) or time.monotonic() > deadline:
-                    raise SandboxError(
-                        f"The engine does not say what it holds: {' '.join(str(error.explanation or error).split())}",
-                        "Try again; `docker system df` asks the engine the same.",
-                    ) from error
+                    raise _silent(error) from error
             time.sleep(0.2)
 
 
@@ -91,9 +99,23 @@ def remove(engine: Engine, holding: Holding) -> str | None:
     return None
 
 
-def _labelled(entries: Iterable[Any] | None) -> list[dict[str, Any]]:
-    ours = {SESSION_LABEL, OWNER_LABEL, toolbox.LABEL, image.HASH_LABEL}
-    return [entry for entry in entries or () if ours & set(entry.get("Labels") or ())]
+def _silent(error: Any) -> SandboxError:
+    return SandboxError(
+        f"The engine does not say what it holds: {' '.join(str(error.explanation or error).split())}",
+        "Try again; `docker system df` asks the engine the same.",
+    )
+
+
+def _ours(listed: Iterable[Any] | None, usage: Iterable[Any] | None) -> list[dict[str, Any]]:
+    """What has a label of ours, with its sizes: Podman's account of its disk has no labels, and half of the names."""
+    labels = {SESSION_LABEL, OWNER_LABEL, toolbox.LABEL, image.HASH_LABEL}
+    sizes = {_identity(entry): {key: entry[key] for key in _SIZES if key in entry} for entry in usage or ()}
+    ours = [entry for entry in listed or () if labels & set(entry.get("Labels") or ())]
+    return [{**entry, **sizes.get(_identity(entry), {})} for entry in ours]
+
+
+def _identity(entry: dict[str, Any]) -> str:
+    return str(entry.get("Id") or entry["Name"]).removeprefix("sha256:")
 
 
 def _container(entry: dict[str, Any], here: Owner) -> Holding:
@@ -123,7 +145,7 @@ def _image_name(entry: dict[str, Any]) -> str | None:
 
     An image that a user made from ours has our labels, but a name of its own.
     """
-    ours = (f"{image.DEFAULT}:", f"{toolbox.NAME}:")
+    ours = tuple(f"{host}{name}:" for host in _SPELLED_OUT for name in (image.DEFAULT, toolbox.NAME))
     tags = [tag for tag in entry.get("RepoTags") or () if tag != "<none>:<none>"]
     if not tags and toolbox.LABEL in entry["Labels"]:
         return str(entry["Id"]).removeprefix("sha256:")[:12]

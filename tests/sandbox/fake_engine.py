@@ -27,6 +27,12 @@ class _Answer(BaseHTTPRequestHandler):
             unused = {"Size": 0, "RefCount": 0}
             held = self.server.volumes.items()
             self._answer(200, {"Volumes": [{"Name": name, "Labels": own, "UsageData": unused} for name, own in held]})
+        elif self.path.endswith("/volumes"):
+            self._answer(
+                200, {"Volumes": [{"Name": name, "Labels": own} for name, own in self.server.volumes.items()]}
+            )
+        elif urlsplit(self.path).path.endswith(("/containers/json", "/images/json")):
+            self._answer(200, [])
         else:
             self._answer(404, {"message": "no"})
 

@@ -27,7 +27,17 @@ def engine(*answers: Any) -> Engine:
             raise answer
         return answer
 
-    api = SimpleNamespace(timeout=60)
+    def listed(kind: str) -> Any:
+        """Without sizes, as engines list."""
+        return [{**entry, "SharedSize": -1, "Containers": -1} for entry in last.get(kind, ())]
+
+    last = answers[-1] if isinstance(answers[-1], dict) else {}
+    api = SimpleNamespace(
+        timeout=60,
+        containers=lambda all: listed("Containers"),
+        volumes=lambda: {"Volumes": listed("Volumes")},
+        images=lambda: listed("Images"),
+    )
     endpoint = Endpoint("unix:///x", "a test")
     client = cast(Any, SimpleNamespace(df=df, api=api))
     return Engine(client, endpoint, "20", "1.41", "amd64", Reaper(endpoint))
@@ -65,3 +75,13 @@ def test_an_engine_that_does_not_tell_is_an_error_with_its_reason() -> None:
     with pytest.raises(SandboxError) as raised:
         holdings(engine(docker.errors.APIError("500", explanation="layer\ndamaged")))
     assert raised.value.message == "The engine does not say what it holds: layer damaged"
+
+
+def test_an_account_without_labels_and_names_is_joined_with_what_the_engine_lists() -> None:
+    """As Podman's is; it also spells out where a name would come from."""
+    told = image(time.time(), [f"docker.io/library/{toolbox.NAME}:0123456789ab"])
+    asked = engine({"Images": [told]})
+    account = {**told, "Id": "0123456789abcdef", "Labels": {}, "RepoTags": ["0123456789ab"]}
+    asked.client.df = lambda: {"Images": [account]}  # type: ignore[method-assign]
+    (held,) = holdings(asked)
+    assert (held.name, held.size) == (f"docker.io/library/{toolbox.NAME}:0123456789ab", 100)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SUBORDINATE_IDS = 65_536
 COMMON_ID = 1_000
+_CLOSED = "Permission denied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,13 @@ def _fill(
             raise ToolError(ErrorKind.CANCELLED, "copying the repository was cancelled; nothing was run") from None
         message = f"The sandbox was lost while the repository was copied: {lost.reason}."
         raise SandboxError(message, "`codeagent doctor` looks at the engine.") from lost
+    except ToolError as refused:
+        if _CLOSED not in str(refused):
+            raise
+        raise SandboxError(
+            "The private copy cannot be written: the engine keeps volumes for root, and the repository is not root's.",
+            "Use Docker, or an engine of the repository's owner. Reading needs no private copy.",
+        ) from refused
     finally:
         container.close()
 

@@ -22,7 +22,7 @@ NAMES = f"127.0.0.1\tlocalhost {HOSTNAME}\n::1\tlocalhost ip6-localhost ip6-loop
 
 @dataclass(frozen=True, slots=True)
 class Lent:
-    """`names` is a file of the container's own names, which the engine then need not make (decisions/0019)."""
+    """`names` is a file of the container's own names, which the engine then need not make (decisions/0020)."""
 
     door: Door
     names: Mount

@@ -165,13 +165,13 @@ class DockerSandbox:
     # Which container answers
 
     def _read(self, ask: Callable[[Guarded], Answer], cancel: Flag | None = None) -> Answer:
-        """Asks the reader; reading twice does no harm, so a lost container is only noticed by the note."""
+        """Asks about files; reading twice does no harm, so a lost container is only noticed by the note."""
         try:
-            return self._ask(self._reading_slot(cancel), ask, cancel, cancel)
+            return self._ask(self._looking_slot(cancel), ask, cancel, cancel)
         except _Replaced as replaced:
             with self._lock:
                 self._notes.append(replaced.note)
-        return self._ask(self._reading_slot(cancel), ask, cancel, cancel)
+        return self._ask(self._looking_slot(cancel), ask, cancel, cancel)
 
     def _write(self, ask: Callable[[Guarded], Answer]) -> Answer:
         return self._ask(self._writing_slot(), ask)
@@ -317,6 +317,11 @@ class DockerSandbox:
     def _flags(self, cancel: Flag | None) -> list[Flag]:
         """What ends the waiting for the engine."""
         return [self._stop] if cancel is None else [self._stop, cancel]
+
+    def _looking_slot(self, cancel: Flag | None) -> Slot:
+        """Files are looked at where they are written, if they are: only a command needs a place where it cannot."""
+        reader = self._reading_slot(cancel)
+        return self._writer or reader
 
     def _reading_slot(self, cancel: Flag | None) -> Slot:
         """Which slot reads is known only when the sandbox has opened: a copy's writer reads, too."""

@@ -13,7 +13,7 @@ from codeagent.sandbox.pending import ChannelLost
 from codeagent.sandbox.seam import Flag, Steps
 from codeagent.sandbox.session_containers import Parts, Slot, Starter, hanging_up, take_down
 from codeagent.sandbox.view import Volumes
-from codeagent.sandbox.volume import create_volumes
+from codeagent.sandbox.volume import create_volumes, give_away_mounted
 
 if TYPE_CHECKING:
     from codeagent.sandbox.engine import Engine
@@ -64,22 +64,24 @@ def _fill(
 ) -> str | None:
     """Makes the copy in a container of its own, in which no command runs."""
     layout = parts.layout
-    container = starter.start("copier", layout.copying(volumes, not from_host))
+    view = layout.copying(volumes, not from_host)
+    fill = layout.upload if from_host else layout.fill
+    container = starter.start("copier", view)
     try:
         with hanging_up(container, *leave):
-            return (layout.upload if from_host else layout.fill)(container.channel, steps)
+            try:
+                return fill(container.channel, steps)
+            except ToolError as refused:
+                if _CLOSED not in refused.sentence or starter.ids is None:
+                    raise
+                targets = [mount.target for mount in view.mounts if mount.kind == "volume"]
+                give_away_mounted(parts.engine, container.name, targets, *starter.ids)
+                return fill(container.channel, steps)
     except ChannelLost as lost:
         if any(flag.is_set() for flag in leave):
             raise ToolError(ErrorKind.CANCELLED, "copying the repository was cancelled; nothing was run") from None
         message = f"The sandbox was lost while the repository was copied: {lost.reason}."
         raise SandboxError(message, "`codeagent doctor` looks at the engine.") from lost
-    except ToolError as refused:
-        if _CLOSED not in str(refused):
-            raise
-        raise SandboxError(
-            "The private copy cannot be written: the engine keeps volumes for root, and the repository is not root's.",
-            "Use Docker, or an engine of the repository's owner. Reading needs no private copy.",
-        ) from refused
     finally:
         container.close()
 

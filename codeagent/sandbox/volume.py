@@ -49,6 +49,25 @@ def _give_away(
         remove_container(engine, carrier)
 
 
+def give_away_mounted(engine: Engine, container: str, targets: Sequence[str], uid: int, gid: int) -> None:
+    """The same for volumes at these paths of a running container. Raises SandboxError.
+
+    Podman gives a volume to root when it is first mounted, whoever it was for.
+    """
+    import docker.errors
+    import requests
+
+    try:
+        for target in targets:
+            # `/` is the folder itself.
+            engine.client.api.put_archive(container, target, _folders(("/",), uid, gid))
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        raise SandboxError(
+            "The private copy cannot be written: the engine keeps volumes for root, who does not own the repository.",
+            "Use another engine, or one of the repository's owner. Reading needs no private copy.",
+        ) from error
+
+
 def _carrier(image_id: str, names: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:
     mounts = [
         {"Type": "volume", "Source": name, "Target": f"/{name}", "VolumeOptions": {"NoCopy": True}} for name in names

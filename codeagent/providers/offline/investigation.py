@@ -12,16 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from codeagent.providers.offline.question import Question
-from codeagent.providers.offline.source import (
-    LANGUAGES,
-    Call,
-    Function,
-    Place,
-    calls_in,
-    functions_of,
-    is_source,
-    types_of,
-)
+from codeagent.providers.offline.source import LANGUAGES, Call, Function, Place, calls_in, functions_of, types_of
 from codeagent.providers.offline.transcript import Hit, Transcript
 
 MAX_LEVELS, MAX_FUNCTIONS, MAX_NAMES = 6, 60, 40
@@ -30,11 +21,10 @@ FEW = 3  # files for following a call by its name alone, functions that decide o
 _SELF = ("", "this", "self", "cls", "super")
 _BUILT_IN = frozenset(name for kind in (str, bytes, dict, list, set, re.Pattern, re.Match) for name in dir(kind))
 _TEST = re.compile(r"(?:^|/)(?:_*tests?_*|testing|specs?)/|(?:^|/)test_[^/]*$|(?:[_.](?:test|spec)|Tests?)\.\w+$")
-# By type: other files that a positive glob names would be read where they are ignored, too.
-_CODE, _NO_TESTS = (
-    f"--type-add 'code:*.{{{','.join(LANGUAGES)}}}' -t code -g '!.*'",
-    "-g '!{test,tests,testing,spec,specs}'",
-)
+_ENDINGS = tuple(f".{one}" for one in LANGUAGES)
+# By type: files that a positive glob names would be read where they are ignored, too.
+_CODE = f"--type-add 'code:*.{{{','.join(LANGUAGES)}}}' -t code -g '!.*'"
+_NO_TESTS = " -g '!{test,tests,testing,spec,specs}'"
 _TYPES = "class|interface|enum|record|struct|trait|object|type"
 _LINES = {  # what a line that was found may say of a name
     "declares": rf"(?<![\w.])(?:{_TYPES})\s+NAME\b(?!.*;\s*$)",
@@ -85,12 +75,11 @@ class Investigation:
     def _definitions(self, names: Iterable[str], tests: bool = True) -> list[Hit]:
         """Lines that may define the names or build on them, those of tests last; none until all are known."""
         plain = sorted({name for name in names if re.fullmatch(r"\w+", name)})
-        some, files = range(0, len(plain), MAX_NAMES), _CODE if tests else f"{_CODE} {_NO_TESTS}"
-        found = [self._known.search(_pattern(plain[at : at + MAX_NAMES]), "", files) for at in some]
-        hits = {
-            hit for hits in found for hit in hits or () if is_source(hit.path) and (tests or not _is_test(hit.path))
-        }
-        return [] if None in found else sorted(hits, key=lambda hit: (_is_test(hit.path), hit))
+        some, flags = range(0, len(plain), MAX_NAMES), _CODE + ("" if tests else _NO_TESTS)
+        found = [self._known.search(_pattern(plain[at : at + MAX_NAMES]), "", flags) for at in some]
+        hits = {hit for one in found for hit in one or () if hit.path.endswith(_ENDINGS)}
+        kept = [hit for hit in hits if tests or not _is_test(hit.path)]
+        return [] if None in found else sorted(kept, key=lambda hit: (_is_test(hit.path), hit))
 
     def _functions(self, name: str, hits: Iterable[Hit]) -> list[Function]:
         return [one for one in self._read(hit for hit in hits if _says("defines", name, hit)) if one.name == name]
@@ -190,7 +179,7 @@ class Investigation:
             owned = next(filter(None, ([hit for hit in found if hit.path in paths] for paths in heads)), [])
             owned = owned or [hit for hit in found if _means(owner, *hit[::2])]
             uses = [hit for hit in uses if hit[:2] not in {other[:2] for other in owned or found}]
-            uses.sort(key=lambda hit: (_is_test(hit.path), not is_source(hit.path), hit.path))
+            uses.sort(key=lambda hit: (_is_test(hit.path), not hit.path.endswith(_ENDINGS), hit.path))
             self.others |= {title: name} if owner and (found or uses) and not owned else {}
             self.mentions[self.others.get(title, title)] = owned or found, uses
 
@@ -218,9 +207,8 @@ def _pattern(names: Iterable[str]) -> str:
     head = rf"^[[:space:]]*([[:alnum:]_@()]+[[:space:]]+)*({_TYPES}|extends|implements)[[:space:]]"
     before = r"^([]\[[:alnum:]_<>,.?*&:~@()[:space:]]*[[:space:]*&:])?"
     after = r"\(([^;{)]|\)+([^].,:;{)]|:.))*\)*[[:space:]]*(\{.*)?$"  # what follows most calls is none of these
-    value = r"[:=][[:space:]]*(async|function|\()"
     type_ = rf"{head}(.*[^[:alnum:]_])?{name}([^[:alnum:]_]|$)"
-    return rf"{type_}|def[[:space:]]+{name}\(|{before}{name}[[:space:]]*({after}|{value})"
+    return rf"{type_}|def[[:space:]]+{name}\(|{before}{name}[[:space:]]*({after}|[:=][[:space:]]*(async|function|\())"
 
 
 def _says(way: str, name: str, hit: Hit) -> bool:

@@ -180,12 +180,12 @@ class Function:
 @lru_cache(maxsize=256)
 def functions_of(path: str, text: str) -> list[Function]:
     """All functions of a file; none where its language is not known or reading it takes too long."""
-    if not is_source(path):
+    if not (language := LANGUAGES.get(path.rpartition(".")[2])):
         return []
     usual = threading.stack_size(STACK)
     try:
         with ThreadPoolExecutor(1) as thread:
-            root = thread.submit(_parsed, LANGUAGES[path.rpartition(".")[2]], text.encode(errors="replace")).result()
+            root = thread.submit(_parsed, language, text.encode(errors="replace")).result()
     finally:
         threading.stack_size(usual)
     nodes = list(islice(walk(root), MAX_NODES)) if root else []
@@ -207,10 +207,6 @@ def _parsed(language: str, content: bytes) -> Node | None:
         return parser.parse(read, progress_callback=late).root_node
     except ValueError:
         return None
-
-
-def is_source(path: str) -> bool:
-    return path.rpartition(".")[2] in LANGUAGES
 
 
 @cache

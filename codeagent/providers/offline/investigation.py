@@ -68,8 +68,8 @@ class Investigation:
 
     def _read(self, hits: Iterable[Hit]) -> list[Function]:
         """The functions of the files where something was found."""
-        lines = {hit.path: hit.line for hit in hits}
-        texts = [self._known.text(path, line) for path, line in list(lines.items())[:MAX_FILES]]
+        # Whole: in a file that is cut, nobody knows which type a function belongs to.
+        texts = [self._known.text(path) for path in list(dict.fromkeys(hit.path for hit in hits))[:MAX_FILES]]
         return [function for text in texts if text for function in functions_of(*text)]
 
     def _definitions(self, names: Iterable[str], tests: bool = True) -> list[Hit]:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from codeagent.conversation import Item, ToolCall, ToolOutput, UserMessage
 from codeagent.errors import ErrorKind
 
-MAX_FILES, MAX_PAGES = 40, 6  # pages of one file
-BELOW = 300  # lines that are read below a place
+MAX_FILES, MAX_PAGES = 40, 10  # pages of one file
 MAX_SAVED = 2_000  # lines of a search that returned more than a call shows
 SEARCHES = ("rg -n --no-heading -M 400", "grep -rnE")  # the second, in an image without the first, is any grep
 UNFINISHED = (ErrorKind.INTERRUPTED, ErrorKind.CANCELLED, ErrorKind.SANDBOX_FAILED)  # such a call is made again
@@ -82,22 +81,22 @@ class Transcript:
         self.failures |= {f"`{' '.join(self.command.split()[:2])} …`: {failure}": None} if failure else {}
         return [Hit(path, int(line), shown) for path, line, shown in found]
 
-    def text(self, path: str, line: int = 1) -> tuple[str, str] | None:
-        """The path that a name stands for, and the text to some lines below `line`; None when that cannot be had."""
+    def text(self, path: str, last_line: int = 1_000_000) -> tuple[str, str] | None:
+        """The path that a name stands for, and the text, cut a page below `last_line`; None when there is none."""
         if path not in self._files and len(self._files) >= MAX_FILES:
             return None
         self._files.add(path)
         lines, last, total = dict[int, str](), 0, 0
         for page in range(MAX_PAGES):  # all that follow the first are asked for at once, a little shorter than it
             start, stop = last + 1 + (page - 1) * (last * 3 // 4), last + page * (last * 3 // 4)
-            if page and start > min(line + BELOW, total):
+            if page and start > min(last_line, total):
                 break
             numbers = {"start_line": start, "end_line": stop} if page else {"start_line": None, "end_line": None}
             output = self._ask("read_file", path=path, **numbers)
             if output and output.error_kind == "file_not_found":
                 close = re.split(r",\s+|\n", output.text.partition("close matches:")[2].strip())
                 found = min(close, key=lambda one: one.rpartition("/")[2] != path.rpartition("/")[2])
-                return self.text(found, line) if found and found not in self._files else None
+                return self.text(found, last_line) if found and found not in self._files else None
             if output and output.status == "error":
                 self.failures[f"`{path}`: {output.error_kind}"] = None
             shown = re.findall(r"^ *(\d+)\t(.*)", output.text, re.MULTILINE) if output else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -13,12 +14,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import docker.errors
 import pytest
+from guest import seccomp
 
 from codeagent.errors import ErrorKind, SandboxError, ToolError
+from codeagent.sandbox import container
 from codeagent.sandbox.container import reap_orphans
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.hardening import Plan, options
@@ -94,6 +98,35 @@ def test_a_running_container_is_as_hard_as_its_options(open_one: Open, engine: E
     assert (config["NetworkDisabled"], list(found["NetworkSettings"]["Networks"])) == (True, [])
     labels = config["Labels"]
     assert (labels[SESSION_LABEL], labels[ROLE_LABEL]) == (opened.session, "reader")
+
+
+OUT = """
+import ctypes, os, subprocess, sys, threading
+libc = ctypes.CDLL(None, use_errno=True)
+for call in sys.argv[1:]:
+    number, argument = map(int, call.split(":"))
+    result = libc.syscall(ctypes.c_long(number), ctypes.c_long(argument), 0, 0, 0, 0)
+    print(os.strerror(ctypes.get_errno()) if result < 0 else "allowed")
+threading.Thread(target=print, args=["thread"]).start()
+subprocess.run(["echo", "process"])
+"""
+
+
+def test_the_guests_own_filter_holds_where_the_engine_has_none(
+    open_one: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unconfined(plan: Plan, settings: SandboxSettings) -> dict[str, Any]:
+        body = options(plan, settings)
+        body["HostConfig"]["SecurityOpt"].append("seccomp=unconfined")
+        return body
+
+    monkeypatch.setattr(container, "options", unconfined)
+    table = seccomp.MACHINES[platform.machine()][0]
+    new_user = 0x10000000
+    calls = {number: new_user if number == table.forbidden[0] else 0 for number in table.forbidden}
+    words = " ".join(f"{number}:{argument}" for number, argument in {**calls, table.clone: new_user | 17}.items())
+    said = open_one().output(f"python3 - {words} {seccomp.CLONE3}:0 <<'EOF'\n{OUT}\nEOF").splitlines()
+    assert said == ["Operation not permitted"] * 6 + ["Function not implemented", "thread", "process"]
 
 
 def test_a_session_has_at_most_two_containers(open_one: Open) -> None:

@@ -28,6 +28,8 @@ def decision(machine: str, audit: int, number: int, *arguments: int, notify: boo
                 at += if_true if accumulator == value else if_false
             case seccomp.AT_LEAST:
                 at += if_true if accumulator >= value else if_false
+            case seccomp.ANY_BIT:
+                at += if_true if accumulator & value else if_false
             case seccomp.RETURN:
                 return int(value)
             case _:
@@ -35,10 +37,22 @@ def decision(machine: str, audit: int, number: int, *arguments: int, notify: boo
 
 
 @pytest.mark.parametrize("machine", NATIVE)
-def test_io_uring_is_refused_on_every_machine_and_for_its_32_bit_programs(machine: str) -> None:
+def test_io_uring_and_what_no_filter_sees_through_is_refused_on_every_machine_and_for_its_32_bit_programs(machine: str) -> None:
     for table in seccomp.MACHINES[machine]:
-        for number in seccomp.IO_URING:
+        for number in (*seccomp.IO_URING, seccomp.CLONE3):
             assert decision(machine, table.audit, number) == REFUSED
+
+
+@pytest.mark.parametrize("machine", NATIVE)
+def test_no_command_has_namespaces_of_its_own_or_the_kernels_keys(machine: str) -> None:
+    forbidden = seccomp.ERRNO | errno.EPERM
+    for table in seccomp.MACHINES[machine]:
+        assert {decision(machine, table.audit, number) for number in table.forbidden} == {forbidden}
+        for flag in (0x20000, *(1 << bit for bit in range(25, 31))):
+            assert decision(machine, table.audit, table.clone, flag | 17) == forbidden
+        thread, fork, vfork = 0x3D0F00, 0x1200011, 0x4111
+        for flags in (thread, fork, vfork, 17):
+            assert decision(machine, table.audit, table.clone, flags) == seccomp.ALLOW
 
 
 @pytest.mark.parametrize("machine", NATIVE)
@@ -72,7 +86,8 @@ def test_writes_to_stderr_and_redirections_of_stdout_are_announced(machine: str)
 
 def test_everything_else_is_allowed() -> None:
     table = seccomp.X86_64
-    watched = {table.write, table.writev, table.socket, *table.dups, *seccomp.IO_URING}
+    watched = {table.write, table.writev, table.socket, *table.dups, *seccomp.IO_URING, seccomp.CLONE3}
+    watched |= set(table.forbidden)
     for number in set(range(460)) - watched:
         assert decision("x86_64", table.audit, number, 2, 1) == seccomp.ALLOW
 

@@ -107,7 +107,9 @@ for call in sys.argv[1:]:
     number, argument = map(int, call.split(":"))
     result = libc.syscall(ctypes.c_long(number), ctypes.c_long(argument), 0, 0, 0, 0)
     print(os.strerror(ctypes.get_errno()) if result < 0 else "allowed")
-threading.Thread(target=print, args=["thread"]).start()
+thread = threading.Thread(target=print, args=["thread"], kwargs={"flush": True})
+thread.start()
+thread.join()
 subprocess.run(["echo", "process"])
 """
 

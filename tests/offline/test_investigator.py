@@ -464,12 +464,19 @@ def test_a_place_far_down_a_long_file_is_read_where_it_is(tmp_path: Path) -> Non
     assert starts == [None, 2001, 3501]
 
 
-def test_the_type_of_a_function_is_known_far_above_the_end_of_a_long_file(tmp_path: Path) -> None:
+def test_a_long_file_is_read_to_its_end(tmp_path: Path) -> None:
     filler = "".join(f"    int filler{number}() {{\n        return {number};\n    }}\n" for number in range(2_000))
     code = f"class Long extends Base {{\n    Item get() {{\n        return null;\n    }}\n{filler}}}\n"
     base = "class Base {\n    Item get() {\n        return null;\n    }\n}\n"
     found = Machine(repository(tmp_path, {"Long.java": code, "Base.java": base})).ask("why does Long.get return null")
     assert found.citations == ["Long.java:3"]
+    reads = [json.loads(call.arguments) for call in found.calls if call.name == "read_file"]
+    assert [read["start_line"] for read in reads if read["path"] == "Long.java"] == [
+        None,
+        2001,
+        3501,
+        5001,
+    ]  # a class that is cut may be no class
 
 
 def test_more_results_than_a_call_returns_are_read_from_where_they_are_kept(tmp_path: Path) -> None:

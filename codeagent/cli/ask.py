@@ -15,7 +15,7 @@ examples:
   codeagent ask "why does the test fail" --approve contained --json > events.jsonl
 
 The answer goes to stdout; progress, approvals and the two lines at the end go to stderr.
-exit codes: 0 answered, 1 not printed, or a fault of codeagent, 2 usage, 3 model, 4 sandbox, 5 not verified,
+exit codes: 0 answered, 1 not printed, or a fault of codeagent, 2 usage, 3 model, 4 sandbox, 5 not verified, \
 6 needs input, 7 stopped early, 130 interrupted
 """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import shlex
 import shutil
 import stat
 import sys
@@ -115,7 +116,7 @@ def _state() -> Finding:
         remedy = "Free some room; `codeagent sessions list` shows the size of each session."
         return Finding("state", "warning", f"{folder}: only {free >> 20} MiB left on its disk", remedy)
     if there == folder and stat.S_IMODE(folder.stat().st_mode) & 0o077:
-        remedy = f"Close it with: chmod 700 {folder}"
+        remedy = f"Close it with `chmod 700 {shlex.quote(str(folder))}`."
         return Finding("state", "warning", f"{folder} can be read by other users of this machine", remedy)
     return Finding("state", "ok", f"{folder}{'' if there == folder else ' (made when it is needed)'}")
 
@@ -151,7 +152,7 @@ def _engine(host: str | None, image: str, settings: SandboxSettings, repo: Path 
         found = find(engine, image)
         yield _image(engine, image, found)
         if found and not find(engine):
-            remedy = "It is made at the first run, or now with: codeagent sandbox build"
+            remedy = "It is made at the first run, or now with `codeagent sandbox build`."
             yield Finding("toolbox", "warning", "there is no toolbox yet to start a container with", remedy)
         elif found and repo:
             from codeagent.cli.probe import probe
@@ -214,9 +215,9 @@ def _image(engine: Engine, name: str, found: Image | None) -> Finding:
     from codeagent.sandbox.image import DEFAULT
 
     if found is None:
-        remedy = "It is made at the first run, or now with: codeagent sandbox build"
+        remedy = "It is made at the first run, or now with `codeagent sandbox build`."
         if name != DEFAULT:
-            remedy = f"It is pulled at the first run, or now with: docker pull {name}"
+            remedy = f"It is pulled at the first run, or now with `docker pull {name}`."
         return Finding("image", "warning", f"the engine has no {name} yet", remedy)
     if found.architecture != engine.architecture:
         said = f"{found.reference} is for {found.architecture}, the engine is {engine.architecture}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,17 +63,39 @@ def run(args: argparse.Namespace) -> int:
 def _print(finding: Finding, no_color: bool) -> None:
     import os
 
-    from codeagent.ui.inert import inert_line
-    from codeagent.ui.streams import colours, filled
+    from codeagent.ui.streams import colours
 
     start, end = "", ""
     if colours(sys.stdout, os.environ, no_color):
         start, end = {"ok": "\x1b[32m", "warning": "\x1b[33m", "error": "\x1b[31m"}[finding.level], "\x1b[0m"
-    told = filled(f"{finding.level:<7}  {finding.name:<10}  {inert_line(finding.text)}", sys.stdout, _INDENT)
-    print(f"{start}{told[:7]}{end}{told[7:]}", flush=True)
-    if finding.remedy:
-        print(filled(" " * _INDENT + inert_line(finding.remedy), sys.stdout, _INDENT), flush=True)
+    for number, row in enumerate(_rows(finding, _width())):
+        print(f"{start}{row[:7]}{end}{row[7:]}" if number == 0 else row, flush=True)
+
+
+def _width() -> int | None:
+    """Columns to fold in; None where nothing is folded."""
+    import os
+
+    from codeagent.ui.streams import on_terminal, width_of
+
+    return width_of(sys.stdout, os.environ) - 1 if on_terminal(sys.stdout) else None
+
+
+def _rows(finding: Finding, width: int | None) -> Iterator[str]:
+    """The finding beside its name, and below it what to do; where that column would be narrow, further left."""
+    from codeagent.ui.folding import CODE_INDENT, fold
+    from codeagent.ui.inert import inert_line
+
+    width = width or sys.maxsize
+    left = _INDENT if width - _INDENT >= _LEAST_COLUMNS else 2
+    yield from fold(f"{finding.level:<7}  {finding.name:<10}  {inert_line(finding.text)}", width, left)
+    for line in finding.remedy.splitlines():
+        if line.startswith(CODE_INDENT):
+            yield CODE_INDENT + inert_line(line.strip())
+        else:
+            yield from (" " * left + row for row in fold(inert_line(line), width - left))
 
 
 _INDENT = 21
 """Columns before a finding's text."""
+_LEAST_COLUMNS = 20

@@ -15,7 +15,7 @@ examples:
   codeagent diff && codeagent apply          look at the change, then apply it
 
 The command must fail before the change and pass after it, each in a fresh container. The repository is not written.
-exit codes: 0 verified, 1 not printed, or a fault of codeagent, 2 usage, 3 model, 4 sandbox, 5 not verified,
+exit codes: 0 verified, 1 not printed, or a fault of codeagent, 2 usage, 3 model, 4 sandbox, 5 not verified, \
 6 needs input, 7 stopped early, 130 interrupted
 """
 

@@ -44,7 +44,7 @@ examples:
   codeagent fix "the date parser drops the time zone" --verify "pytest -q tests/test_dates.py"
   codeagent policy check "git log -3 | head"
 
-exit codes: 0 answered, 1 not printed, or a fault of codeagent, 2 usage, 3 model, 4 sandbox, 5 not verified,
+exit codes: 0 answered, 1 not printed, or a fault of codeagent, 2 usage, 3 model, 4 sandbox, 5 not verified, \
 6 needs input, 7 stopped early, 130 interrupted
 """
 
@@ -85,7 +85,7 @@ def run(argv: Sequence[str]) -> int:
 def tell(caught: Exception, *, verbose: bool) -> CodeagentError:
     """Reports an error of any kind; returns it as one with an exit code."""
     if verbose:
-        _print_trace()
+        print_trace(caught)
     error = caught if isinstance(caught, CodeagentError) else unforeseen(caught)
     report(error)
     return error
@@ -109,12 +109,13 @@ def unforeseen(error: Exception) -> CodeagentError:
     )
 
 
-def _print_trace() -> None:
+def print_trace(error: Exception) -> None:
+    """Where an error happened, on stderr."""
     import traceback
 
     from codeagent.ui.inert import inert
 
-    print(inert(traceback.format_exc()), end="", file=sys.stderr)
+    print(inert("".join(traceback.format_exception(error))), end="", file=sys.stderr)
 
 
 def report(error: CodeagentError) -> None:

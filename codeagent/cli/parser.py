@@ -19,10 +19,8 @@ class Parser(argparse.ArgumentParser):
     usage_exit_code = UsageError.exit_code
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        # Examples keep their lines. A shortened flag would mean another one as soon as one is added.
-        super().__init__(
-            *args, **{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **settings}
-        )
+        # A shortened flag would mean another one as soon as one is added.
+        super().__init__(*args, **{"formatter_class": _Help, "allow_abbrev": False, **settings})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Words left over are refused here, by the command that they were said to, and not by the main parser."""
@@ -39,8 +37,12 @@ class Parser(argparse.ArgumentParser):
         if absent := re.match(r"one of the arguments (.+) is required", message):
             self._refuse_absence(f"one of {', '.join(absent[1].split())}")
         if bare := re.match(r"argument (.+?): expected one argument", message):
-            self._raise(f"{self.prog}: {bare[1]} needs a value", self._help_hint())
-        self._raise(f"{self.prog}: {message.removeprefix('argument ')}", self._help_hint())
+            self._raise(self._said(f"{bare[1]} needs a value"), self._help_hint())
+        self._raise(self._said(message.removeprefix("argument ")), self._help_hint())
+
+    def _said(self, what: str) -> str:
+        """By which command it is said; the program's own name stands before every error anyway."""
+        return f"{self.prog}: {what}" if " " in self.prog else what[:1].upper() + what[1:]
 
     def _refuse_unknown(self, words: Sequence[str]) -> NoReturn:
         flags = [word for word in words if word.startswith("-")]
@@ -56,7 +58,7 @@ class Parser(argparse.ArgumentParser):
         choices = self._choices_of(name)
         remedy = f"{_perhaps(given, choices)} It is one of: {', '.join(choices)}."
         said = f"{name} cannot be {given!r}" if name.startswith("-") else f"there is no {name.lower()} {given!r}"
-        self._raise(f"{self.prog}: {said}", remedy.strip())
+        self._raise(self._said(said), remedy.strip())
 
     def _refuse_absence(self, names: str) -> NoReturn:
         if choices := self._choices_of(names):
@@ -86,5 +88,33 @@ class Parser(argparse.ArgumentParser):
 def _perhaps(given: str, known: Iterable[str]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(given, list(known), n=1, cutoff=0.6)
-    return f"Did you mean {near[0]}?" if near else ""
+    by_name = {name.lstrip("-"): name for name in known}  # dashes alone make nothing alike
+    near = difflib.get_close_matches(given.lstrip("-"), by_name, n=1, cutoff=0.6)
+    return f"Did you mean {by_name[near[0]]}?" if near else ""
+
+
+_EXAMPLE = re.compile(r"(  \S.*?) {2,}(\S.*)")
+
+
+class _Help(argparse.HelpFormatter):
+    """Folds every text, epilogs by the line; examples stay whole, and what is said beside one goes below it where
+    the screen is too narrow for both."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:  # noqa: ARG002 -- argparse's; always empty here
+        return "\n".join(row for line in text.splitlines() for row in _rows(line, width))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        from codeagent.ui.folding import fold
+
+        return fold(" ".join(text.split()), width)
+
+
+def _rows(line: str, width: int) -> list[str]:
+    from codeagent.ui.folding import fold
+    from codeagent.ui.inert import cells
+
+    if not line.startswith("  "):
+        return fold(line, width)
+    if cells(line) <= width or not (example := _EXAMPLE.fullmatch(line)):
+        return [line]
+    return [example[1], *(" " * 6 + row for row in fold(example[2], width - 6))]

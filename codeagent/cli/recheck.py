@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   codeagent recheck                        the latest answer about the repository here
-  codeagent recheck k3f9x --json           for a script; exit code 5 when some citations do not hold
+  codeagent recheck k3f9x --json           for a script
   codeagent recheck k3f9x --repo ../clone  in another checkout of the repository
 
 A citation holds when the cited lines are exactly as they were returned to the model. It says nothing of the claim.
+exit codes: 0 all citations hold, 1 a fault of codeagent, 2 usage or no stored answer, 5 some do not hold
 """
 SOME_DO_NOT_HOLD = 5
 MOST_PLACES = 3

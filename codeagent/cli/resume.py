@@ -22,12 +22,12 @@ examples:
   codeagent resume --session k3f9x --max-rounds 80
   codeagent resume "and who calls it?" --provider anthropic
 
-Repository, provider, model, image and verification stay as they were unless given again; approval mode and grants
+Repository, provider, model, image and verification stay as they were unless given again; approval mode and grants \
 never carry over.
 Without --session, the latest session of the repository here (or of --repo) that no other process uses is meant.
 With --session, --repo says where that session's repository is now.
 
-exit codes: 0 answered, 1 not printed, or a fault of codeagent, 2 usage, 3 model, 4 sandbox, 5 not verified,
+exit codes: 0 answered, 1 not printed, or a fault of codeagent, 2 usage, 3 model, 4 sandbox, 5 not verified, \
 6 needs input, 7 stopped early, 130 interrupted
 """
 

@@ -20,31 +20,40 @@ if TYPE_CHECKING:
     from codeagent.sandbox.inventory import Holding
     from codeagent.settings import SandboxSettings
 
-EXAMPLES = """\
-examples:
+EXAMPLES = {
+    "build": """\
   codeagent sandbox build                 make or fetch what a session needs, ahead of time
   codeagent sandbox build --install       on a bare Debian or Ubuntu, as root: install and start an engine first
-  codeagent sandbox status --json
-  codeagent sandbox shell --repo ~/src/shop
-  codeagent sandbox clean --dry-run
-  codeagent sandbox clean --yes           for scripts
+""",
+    "status": """\
+  codeagent sandbox status                what answers, and what of codeagent's is on it
+  codeagent sandbox status --json         one JSON object, for a script
+""",
+    "shell": """\
+  codeagent sandbox shell                 for the repository here
+  codeagent sandbox shell --repo ~/src/shop --image python:3.12
+""",
+    "clean": """\
+  codeagent sandbox clean                 shows what would go, and asks
+  codeagent sandbox clean --dry-run       only shows it
+  codeagent sandbox clean --yes           without asking, for scripts
 
-clean exits with 0 removed or nothing to remove, 1 not removed, 2 no terminal to ask at and no --yes
-"""
+exit codes: 0 removed or nothing to remove, 1 not removed, 2 usage, or no terminal to ask at and no --yes, 4 no engine
+""",
+}
+EXAMPLES["sandbox"] = "".join(examples.splitlines(keepends=True)[0] for examples in EXAMPLES.values())
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = add_command(subparsers, "sandbox", "build, show, open and clean the sandbox", EXAMPLES)
+    parser = _action(subparsers, "sandbox", "build, show, open and clean the sandbox")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    build = add_command(actions, "build", "make the image and the toolbox ready", EXAMPLES)
+    build = _action(actions, "build", "make the image and the toolbox ready")
     build.add_argument("--install", action="store_true", help="install and start a private engine where none answers")
-    status = add_command(
-        actions, "status", "the engine, and codeagent's images, containers and volumes on it", EXAMPLES
-    )
+    status = _action(actions, "status", "the engine, and codeagent's images, containers and volumes on it")
     status.add_argument("--json", action="store_true", help="one JSON object")
-    shell = add_command(actions, "shell", "a shell for you in the sandbox that a session would get", EXAMPLES)
+    shell = _action(actions, "shell", "a shell for you in the sandbox that a session would get")
     shell.add_argument("--repo", metavar="PATH", type=Path, help="the repository (default: the git work tree here)")
-    clean = add_command(actions, "clean", "show what nobody uses now, ask, and remove it", EXAMPLES)
+    clean = _action(actions, "clean", "show what nobody uses now, ask, and remove it")
     clean.add_argument("--dry-run", action="store_true", help="only show it")
     clean.add_argument("--yes", action="store_true", help="show it and remove it without asking, for scripts")
     for action in (build, shell):
@@ -56,6 +65,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         )
         action.add_argument("--verbose", action="store_true", help="stack traces of errors")
     parser.set_defaults(run=run)
+
+
+def _action(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, line: str
+) -> argparse.ArgumentParser:
+    return add_command(actions, name, line, f"examples:\n{EXAMPLES[name]}")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from codeagent.session.catalogue import Overview
 
 NAMED = """
-A session is named by its id, or by a part that its id begins or ends with. Without one, show and export mean the
-latest finished session of the repository of the current directory.
+A session is named by its id, or by a part that its id begins or ends with.
 """
+LATEST = "a session (default: the latest finished one of the repository here)"
 
 EXAMPLES = {
     "list": """\
@@ -53,17 +53,17 @@ def add_parser(subparsers: argparse._SubParsersAction[Parser]) -> None:
     listing.add_argument("--limit", metavar="N", type=_not_negative, default=50, help="at most N (50); 0 shows all")
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     show = _action(actions, "show", "the trace: calls, approvals, outputs and timings")
-    show.add_argument("id", metavar="ID", nargs="?")
+    show.add_argument("id", metavar="ID", nargs="?", help=LATEST)
     show.add_argument("--full", action="store_true", help="whole texts instead of their first lines")
     show.add_argument("--json", action="store_true", help="one JSON object: calls paired with their outputs")
     export = _action(actions, "export", "a file to pass on; what looks like a key is removed")
-    export.add_argument("id", metavar="ID", nargs="?")
+    export.add_argument("id", metavar="ID", nargs="?", help=LATEST)
     form = export.add_mutually_exclusive_group(required=True)
     form.add_argument("--html", metavar="FILE", help="one self-contained page")
     form.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="one document (default: stdout)")
     form.add_argument("--json", metavar="FILE", nargs="?", const="-", help="one event a line (default: stdout)")
     delete = _action(actions, "delete", "remove sessions for good")
-    delete.add_argument("ids", metavar="ID", nargs="+")
+    delete.add_argument("ids", metavar="ID", nargs="+", help="a session; never one that was not named")
     delete.add_argument("--yes", action="store_true", help="do not ask about a change that was never applied")
     for action in (listing, show, export, delete):
         action.add_argument("--verbose", action="store_true", help="stack traces of errors")

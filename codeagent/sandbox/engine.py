@@ -196,7 +196,7 @@ def _nobody(failures: list[tuple[Endpoint, str]], environ: Mapping[str, str]) ->
             )
     engine = private_engine.PrivateEngine.at_home(environ)
     if len(failures) > 1 and engine.installed:
-        remedy = f"Start codeagent's own engine again with: {engine.start_line}"
+        remedy = f"Start codeagent's own engine again with:\n    {engine.start_line}"
     elif len(failures) == 1:
         remedy = "Start that engine, or name another with --docker-host."
     else:

@@ -20,7 +20,7 @@ from codeagent.errors import SandboxError
 from codeagent.sandbox.endpoints import private_socket, socket_failure, usual_sockets
 
 Say = Callable[[str], None]
-"""Takes one line for the user."""
+"""Takes a line for the user, or several at once; one that is indented by four spaces is a command."""
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 START_SECONDS = 60.0
@@ -101,8 +101,11 @@ def install_and_start(say: Say, environ: Mapping[str, str] = os.environ) -> str:
         say(f"The system's own Docker Engine answers at {system}.")
         return system
     _start(engine, say)
-    say(f"Docker Engine started. To stop it:        {engine.stop_line}")
-    say(f"To start it again (after a reboot too):   {engine.start_line}")
+    # Each command is a line of its own, and both come at once: they are there to be copied.
+    say(
+        f"Docker Engine started. To stop it:\n    {engine.stop_line}\n"
+        f"To start it again (after a reboot too):\n    {engine.start_line}"
+    )
     return engine.url
 
 

@@ -71,7 +71,7 @@ def rendered(text: str, width: int, *, colour: bool, mark: Callable[[str], str] 
         theme=Theme({"markdown.code": "cyan"}),  # rich's own has a black background, on white screens too
     )
     with console.capture() as capture:
-        console.print(_markdown(inert(text), mark))
+        console.print(_markdown(inert(text), mark), crop=False)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n") + "\n"
 
 
@@ -87,9 +87,14 @@ def _markdown(text: str, mark: Callable[[str], str]) -> Markdown:
             yield self.text
 
     class CloseCode(CodeBlock):
-        def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
-            code = str(self.text).rstrip()
-            yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 2))
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            code = Syntax(str(self.text).rstrip(), self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 2))
+            if options.max_width < console.width:  # in a list or a quotation, which would cut a longer line off
+                yield code
+                return
+            # Long lines are left to the terminal, which takes no newline into what is copied from it.
+            for line in code.highlight(code.code).split():
+                yield Text("  ", no_wrap=True, overflow="ignore").append_text(line)
 
     class CloseTable(TableElement):
         def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -43,7 +43,7 @@ def evidence(record: Mapping[str, Any]) -> list[str]:
 
 def citations(record: Mapping[str, Any]) -> list[str]:
     """What the answer rests on."""
-    return wording.citation_lines(_sound(record, "citations"))
+    return wording.citation_lines(_sound(record, "citations"), str(record.get("unchecked") or ""))
 
 
 def limits(record: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from codeagent.ui import streams
+from codeagent.ui.folding import fold
 from codeagent.ui.inert import cells, cut
 
 Piece = tuple[str, str]
@@ -85,19 +86,14 @@ class Screen:
         return kept
 
     def wrapped(self, text: str, style: str = "dim", hang: int = 0) -> list[Line]:
-        """An inert sentence, broken between words on a terminal and nowhere off one.
+        """An inert sentence, folded (`codeagent.ui.folding`) on a terminal and nowhere off one.
 
         What does not fit into the first line begins `hang` columns further right than that line.
         """
         if not self.live:
             return [[(text, style)]]
-        import textwrap
-
-        indent = " " * (len(text) - len(text.lstrip()) + hang)
-        broken = textwrap.wrap(
-            text, self.width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        )
-        return [[(line, style)] for line in broken or [""]]
+        indent = len(text) - len(text.lstrip()) + hang
+        return [[(row, style)] for row in fold(text, self.width, indent)]
 
     def _erasing(self) -> str:
         if not self._block:

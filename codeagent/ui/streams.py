@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TextIO
 
+from codeagent.ui.folding import fold
+
 _NARROWEST = 20
 
 
@@ -59,22 +61,12 @@ def width_of(stream: TextIO, environ: Mapping[str, str]) -> int:
     return max(columns, _NARROWEST) if columns > 0 else 80
 
 
-def filled(text: str, stream: TextIO, indent: int = 0, environ: Mapping[str, str] = os.environ) -> str:
-    """`text` broken between words where `stream` is a terminal, and as it is elsewhere.
-
-    Each line that is broken goes on `indent` columns from the left.
-    """
+def filled(text: str, stream: TextIO, environ: Mapping[str, str] = os.environ) -> str:
+    """Inert `text`, each line folded (`codeagent.ui.folding`) where `stream` is a terminal, as it is elsewhere."""
     if not on_terminal(stream):
         return text
-    import textwrap
-
     width = width_of(stream, environ) - 1
-    if width - indent < _NARROWEST:
-        return text
-    return "\n".join(
-        textwrap.fill(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n")
-    )
+    return "\n".join(row for line in text.split("\n") for row in fold(line, width))
 
 
 def height_of(stream: TextIO) -> int:

@@ -85,8 +85,11 @@ def fix_line(verification: Mapping[str, Any]) -> str:
     return f"Fix: {said}"
 
 
-def citation_lines(citations: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The count, in the words that say what it means, then each citation that is not simply read."""
+def citation_lines(citations: Sequence[Mapping[str, Any]], unchecked: str = "") -> list[str]:
+    """The count, in the words that say what it means, then each citation that is not simply read.
+
+    `unchecked` is why no file could be looked at; the states then only say what had been returned.
+    """
     if not citations:
         return []
     states = [citation.get("state") for citation in citations]
@@ -104,7 +107,8 @@ def citation_lines(citations: Sequence[Mapping[str, Any]]) -> list[str]:
         for citation in citations
         if citation.get("state") != "read"
     ]
-    return [first, *doubtful]
+    looked = [f"Not checked against the files as they are now: {unchecked}."] if unchecked else []
+    return [first, *looked, *doubtful]
 
 
 _LIMITS = {
@@ -122,7 +126,8 @@ def evidence_lines(record: Mapping[str, Any]) -> list[str]:
     """What an answer does not rest on: no citation at all, claims without a record, what was not seen."""
     lines = []
     if record.get("outcome") == Outcome.ANSWERED and not record.get("citations"):
-        lines.append("No evidence cited.")
+        unchecked = record.get("unchecked")
+        lines.append(f"Citations were not checked: {unchecked}." if unchecked else "No evidence cited.")
     for sentence in record.get("unsupported") or ():
         lines.append(f"Unsupported claim (no recorded run shows it): {sentence}")
     for place in record.get("misquoted") or ():

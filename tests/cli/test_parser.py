@@ -19,7 +19,9 @@ ASK = 'codeagent ask "why does UserService return null"'
     ("line", "sentence", "remedy"),
     [
         ("", f"codeagent needs a command: {COMMANDS}.", f"For example: {ASK}"),
-        ("asks why", "codeagent: there is no command 'asks'.", f"Did you mean ask? It is one of: {COMMANDS}."),
+        ("asks why", "There is no command 'asks'.", f"Did you mean ask? It is one of: {COMMANDS}."),
+        ("bogus", "There is no command 'bogus'.", f"It is one of: {COMMANDS}."),
+        ("ask why --bogus", "codeagent ask has no flag --bogus.", "`codeagent ask --help` shows how it is used."),
         ("ask", "codeagent ask needs QUESTION.", f"For example: {ASK}"),
         ("ask why --modle x", "codeagent ask has no flag --modle.", "Did you mean --model?"),
         ("ask why --zzz", "codeagent ask has no flag --zzz.", "`codeagent ask --help` shows how it is used."),

@@ -45,8 +45,8 @@ def own(environ: dict[str, str]) -> Iterator[PrivateEngine]:
     assert url == engine.url
     assert said == [
         f"Starting a Docker Engine in {engine.folder}.",
-        f"Docker Engine started. To stop it:        {engine.stop_line}",
-        f"To start it again (after a reboot too):   {engine.start_line}",
+        f"Docker Engine started. To stop it:\n    {engine.stop_line}\n"
+        f"To start it again (after a reboot too):\n    {engine.start_line}",
     ]
     yield engine
     if engine.pidfile.exists():
@@ -152,7 +152,7 @@ def test_its_lines_stop_and_start_it_and_its_image_is_found_again(
     tried = [endpoint for endpoint in endpoints(None, environ) if "/var/run" not in endpoint.host]
     with pytest.raises(SandboxError) as raised:
         first(tried, environ)
-    assert raised.value.remedy == f"Start codeagent's own engine again with: {own.start_line}"
+    assert raised.value.remedy == f"Start codeagent's own engine again with:\n    {own.start_line}"
     # As a user would: typed into a shell that is then closed.
     subprocess.run(["sh", "-c", own.start_line], check=True)
     until(lambda: socket_failure(own.socket) is None)

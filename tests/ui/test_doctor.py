@@ -162,7 +162,7 @@ def test_on_a_terminal_findings_break_between_words_beside_their_names(tmp_path:
         "                     OPENAI_API_KEY not set,",
         "                     DEEPSEEK_API_KEY not set,",
         "                     ANTHROPIC_API_KEY not set",
-        "                     Set OPENAI_API_KEY, or use `--model",
-        "                     offline`, which needs no key.",
+        "                     Set OPENAI_API_KEY, or use",
+        "                     `--model offline`, which needs no key.",
         "ok       provider    openai (responses), model gpt-5.6",
     ]

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
-from codeagent.cli.main import run
+from codeagent.cli.main import build_parser, run
 
 SCRIPT = """
 import sys
@@ -27,6 +29,33 @@ def test_help_gives_an_example_and_loads_nothing_heavy(command: str) -> None:
     )
     assert f"examples:\n  codeagent {command}" in ran.stdout
     assert ran.stdout.endswith("IMPORTED set()\n")
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100])
+def test_texts_fit_the_screen_and_examples_stay_whole(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for parser in every(build_parser()):
+        _, _, texts = parser.format_help().partition("\n\n")
+        lines = texts.splitlines()
+        assert [line for line in lines if len(line) > columns and not line.startswith("  codeagent ")] == []
+        for example in re.findall(r"^  (codeagent .*?)(?: {2,}.*)?$", parser.epilog or "", re.MULTILINE):
+            assert any(line.startswith(f"  {example}") for line in lines)
+
+
+def every(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from every(child)
+
+
+def test_each_action_of_the_sandbox_shows_examples_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    for action in ("build", "status", "shell", "clean"):
+        with pytest.raises(SystemExit):
+            run(["sandbox", action, "--help"])
+        examples = re.findall(r"^  codeagent sandbox (\w+)", capsys.readouterr().out, re.MULTILINE)
+        assert set(examples) == {action}
 
 
 @pytest.mark.parametrize("command", [(), ("ask",), ("fix",), ("resume",)])

@@ -56,6 +56,7 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace, interrupts: Interrupts) -> int:
     from codeagent.applying.record import locked
     from codeagent.beneath import opened_root
+    from codeagent.cli.sessions import unapplied_elsewhere
     from codeagent.paths import state_dir
     from codeagent.session.store import Session, stored_diff
 
@@ -65,6 +66,8 @@ def _run(args: argparse.Namespace, interrupts: Interrupts) -> int:
         print(f"note: {path} has changed in the private copy, and is not in the diff", file=sys.stderr)
     if not patch:
         print(f"Session {folder.name} changed nothing; there is nothing to apply.", file=sys.stderr)
+        if args.session is None and not args.reverse and (hint := unapplied_elsewhere("codeagent apply", args.repo)):
+            print(hint, file=sys.stderr)
         return 0
     patches = _parsed(patch, args.reverse)
     if not (args.yes or at_terminal()):
@@ -269,13 +272,12 @@ def _whole(repo: Path) -> Iterator[None]:
 def _session(args: argparse.Namespace) -> tuple[Path, Path]:
     """The session's folder and the repository that it was about, whole."""
     from codeagent.cli.repository import repository
-    from codeagent.paths import state_dir
-    from codeagent.session.catalogue import find, overview
+    from codeagent.cli.sessions import chosen
+    from codeagent.session.catalogue import overview
 
     if args.session is None or args.repo is not None:
-        here = repository(args.repo)
-        _end_earlier(here)
-    folder = find(state_dir(), "codeagent apply", ref=args.session, repo=here if args.session is None else None)
+        _end_earlier(repository(args.repo))
+    folder = chosen(args.session, "codeagent apply", of=args.repo)
     repo = Path(overview(folder).repo).resolve()
     if not repo.is_dir():
         raise UsageError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=EXAMPLES,
     )
     parser.add_argument("id", metavar="ID", nargs="?", help="a session (default: the latest finished one here)")
+    parser.add_argument("--repo", metavar="PATH", type=Path, help="the repository whose latest session is meant")
     parser.add_argument("--stat", action="store_true", help="one line a path instead of the patch")
     parser.add_argument("--verbose", action="store_true", help="stack traces of errors")
     parser.set_defaults(run=run)
@@ -35,14 +37,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Exit code 0, also when nothing was changed; UsageError leaves it."""
-    from codeagent.cli.sessions import chosen
+    from codeagent.cli.sessions import chosen, unapplied_elsewhere
     from codeagent.cli.verdict import tell_verdict
     from codeagent.session.store import stored_diff
 
-    folder = chosen(args.id, "codeagent diff")
+    folder = chosen(args.id, "codeagent diff", of=args.repo)
     patch = stored_diff(folder)
     if not patch:
-        print(f"codeagent: session {folder.name} changed nothing", file=sys.stderr)
+        print(f"Session {folder.name} changed nothing.", file=sys.stderr)
+        if args.id is None and (hint := unapplied_elsewhere("codeagent diff", args.repo)):
+            print(hint, file=sys.stderr)
     elif args.stat:
         print(statistics(patch))
     elif sys.stdout.isatty():

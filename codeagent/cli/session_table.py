@@ -38,7 +38,11 @@ def _row(overview: Overview, *, short: bool) -> tuple[str, ...]:
     facts = (overview.id, age(overview.changed), _size(overview.size))
     if overview.problem:
         return (*facts, f"({overview.problem})", "", "", "")
-    loop = "running" if overview.holder is not None else overview.outcome or "not ended"
+    loop = (
+        "running"
+        if overview.holder is not None
+        else overview.outcome or ("not started" if overview.ended else "not ended")
+    )
     fix = "-" if short and overview.verification == "not_requested" else overview.verification.replace("_", " ")
     repo = PurePath(overview.repo).name or overview.repo if short else overview.repo
     question = " ".join(overview.question.split()) if short else overview.question

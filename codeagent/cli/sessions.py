@@ -89,14 +89,35 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def chosen(ref: str | None, command: str, *, answered: bool = False) -> Path:
-    """The folder of the session that an optional ID behind `command` means (see `find`). Raises UsageError."""
+def chosen(ref: str | None, command: str, *, of: Path | None = None, answered: bool = False) -> Path:
+    """The folder of the session that an optional ID behind `command` means (see `find`). Raises UsageError.
+
+    `of` is the repository that it is to be about, instead of the one here.
+    """
     from codeagent import paths
     from codeagent.cli.repository import repository
-    from codeagent.session.catalogue import find
+    from codeagent.errors import UsageError
+    from codeagent.session.catalogue import find, overview
 
-    repo = None if ref is not None else repository(None)
-    return find(paths.state_dir(), command, ref=ref, repo=repo, answered=answered)
+    if ref is None:
+        return find(paths.state_dir(), command, repo=repository(of), answered=answered)
+    folder = find(paths.state_dir(), command, ref=ref, answered=answered)
+    if of is not None and (about := overview(folder).repo) != str(repo := repository(of)):
+        raise UsageError(
+            f"Session {folder.name} is about {about or 'no known repository'}, not about {repo}.",
+            "Leave out --repo, or leave out the ID: then the latest session of that repository is meant.",
+        )
+    return folder
+
+
+def unapplied_elsewhere(command: str, repo: Path | None) -> str:
+    """Where a session changed nothing: which one of the repository (None: here) has a change that `command` can take."""
+    from codeagent.cli.repository import repository
+    from codeagent.paths import state_dir
+    from codeagent.session.catalogue import latest_unapplied
+
+    folder = latest_unapplied(state_dir(), repository(repo))
+    return f"The latest change that was not applied: `{command} {folder.name}`." if folder else ""
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -132,6 +153,7 @@ def _as_json(overview: Overview) -> dict[str, Any]:
         "started": overview.started,
         "changed": overview.changed,
         "turns": overview.turns,
+        "ended": overview.ended,
         "outcome": overview.outcome,
         "verification": overview.verification,
         "size": overview.size,

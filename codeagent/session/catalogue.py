@@ -26,8 +26,8 @@ class Overview:
 
     `begun` tells that a turn was started, or that the one that was asked for waits for `resume`.
     `started` is as stored, `changed` is when the log was last written; `size` in bytes; `holder` is the pid of the
-    process that uses the session now. `outcome` is that of the last turn, None when it did not end; `problem`
-    says why nothing is known.
+    process that uses the session now. `outcome` is that of the last turn, None when it has not `ended`, and when a fix
+    ended before it had one; `problem` says why nothing is known.
     """
 
     id: str
@@ -40,6 +40,7 @@ class Overview:
     changed: str = ""
     turns: int = 0
     begun: bool = False
+    ended: bool = False
     outcome: str | None = None
     verification: str = "not_requested"
     size: int = 0
@@ -85,10 +86,11 @@ def overview(folder: Path) -> Overview:
     choices = _choices(file, started)
     newest = last_of(file, "turn_started") or asked
     ended = last_of(file, "turn_ended")
-    turns = newest["turn"] if isinstance(newest.get("turn"), int) else 0
-    if ended is not None and ended.get("turn") == turns:
-        facts |= {"outcome": _text(ended, "outcome") or None, "verification": _status(ended)}
-    elif turns and facts["holder"] is None and _text(choices, "verify"):
+    turns = _turn(newest)
+    # A fix that ends before its turn has an end alone.
+    if ended is not None and _turn(ended) >= turns:
+        facts |= {"ended": True, "outcome": _text(ended, "outcome") or None, "verification": _status(ended)}
+    elif facts["holder"] is None and _text(choices, "verify"):
         facts["verification"] = "not_run"  # its process was killed before it came to that
     return Overview(
         folder.name,
@@ -147,6 +149,11 @@ def unapplied(folder: Path) -> bool:
         applied = last_of(folder / EVENTS, "applied")
         return applied is None or applied.get("reverse") is True or _text(applied, "time") < _text(changed, "time")
     return False
+
+
+def latest_unapplied(state_dir: Path, repo: Path) -> Path | None:
+    """The session of `repo`, used last, that holds a change which is in no repository."""
+    return next((one for one in _by_use(folders(state_dir)) if unapplied(one) and _repo(one) == str(repo)), None)
 
 
 def _named(state_dir: Path, ref: str) -> Path:
@@ -248,6 +255,11 @@ def _status(ended: Record) -> str:
     verification = ended.get("verification")
     status = verification.get("status") if isinstance(verification, dict) else None
     return status if isinstance(status, str) else "not_requested"
+
+
+def _turn(record: Record) -> int:
+    turn = record.get("turn")
+    return turn if isinstance(turn, int) else 0
 
 
 def _text(record: Record, name: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.events import SessionStarted, TurnStarted
+from codeagent.events import Applied, SessionStarted, TurnStarted
 from codeagent.session.store import Session
 
 PATCH = (
@@ -36,10 +36,10 @@ def diff(tmp_path: Path, *arguments: str) -> tuple[int, bytes, str]:
     return run(tmp_path, "diff", *arguments)
 
 
-def run(tmp_path: Path, *arguments: str) -> tuple[int, bytes, str]:
+def run(tmp_path: Path, *arguments: str, here: str = "repo") -> tuple[int, bytes, str]:
     environment = {**os.environ, "CODEAGENT_HOME": str(tmp_path / "home")}
     command = [sys.executable, "-c", "from codeagent.cli.main import main; main()", *arguments]
-    done = subprocess.run(command, cwd=tmp_path / "repo", capture_output=True, env=environment)
+    done = subprocess.run(command, cwd=tmp_path / here, capture_output=True, env=environment)
     return done.returncode, done.stdout, done.stderr.decode()
 
 
@@ -54,7 +54,41 @@ def test_stat_shows_one_line_a_path(tmp_path: Path, session: str) -> None:
 
 def test_a_session_that_changed_nothing_says_so(tmp_path: Path, session: str) -> None:
     (tmp_path / "home/sessions" / session / "diff.patch").unlink()
-    assert diff(tmp_path) == (0, b"", f"codeagent: session {session} changed nothing\n")
+    assert diff(tmp_path) == (0, b"", f"Session {session} changed nothing.\n")
+
+
+def test_a_change_before_a_session_without_one_is_named_until_it_is_applied(tmp_path: Path, session: str) -> None:
+    with Session.create(tmp_path / "home") as later:
+        later.emit(SessionStarted(str((tmp_path / "repo").resolve()), "m", "p", "i", "v"))
+        later.journal.turn = 1
+        later.emit(TurnStarted("and why?"))
+    unchanged = f"Session {later.id} changed nothing"
+    hint = "The latest change that was not applied: `codeagent {} {}`.\n"
+    assert diff(tmp_path) == (0, b"", f"{unchanged}.\n{hint.format('diff', session)}")
+    nothing = f"{unchanged}; there is nothing to apply.\n"
+    assert run(tmp_path, "apply") == (0, b"", nothing + hint.format("apply", session))
+    assert run(tmp_path, "apply", later.id) == (0, b"", nothing)
+    with Session.open(tmp_path / "home/sessions" / session) as earlier:
+        earlier.emit(Applied(False, ["b"], "x", "x"))
+    os.utime(later.folder / "events.jsonl")
+    assert diff(tmp_path) == (0, b"", f"{unchanged}.\n")
+
+
+@pytest.mark.parametrize("command", ["diff", "apply"])
+def test_a_session_of_another_repository_than_the_named_one_is_refused(
+    tmp_path: Path, session: str, command: str
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    code, output, error = run(tmp_path, command, session, "--repo", str(other))
+    assert (code, output) == (2, b"")
+    assert error.startswith(f"codeagent: error: Session {session} is about {tmp_path / 'repo'}, not about {other}.\n")
+
+
+def test_the_repository_can_be_named_instead_of_a_session(tmp_path: Path, session: str) -> None:
+    (tmp_path / "other/.git").mkdir(parents=True)
+    assert run(tmp_path, "diff", "--repo", str(tmp_path / "repo"), here="other") == (0, PATCH, "")
+    assert run(tmp_path, "diff", here="other")[0] == 2
 
 
 def test_an_unknown_session_is_a_usage_error(tmp_path: Path, session: str) -> None:

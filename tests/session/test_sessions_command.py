@@ -57,6 +57,7 @@ def test_list_as_json_has_the_same_facts_one_object_a_line(state: Path, capsys: 
         "started": "",
         "changed": "",
         "turns": 1,
+        "ended": True,
         "outcome": "answered",
         "verification": "not_requested",
         "size": 0,
@@ -111,6 +112,26 @@ def test_a_turn_that_was_killed_before_its_verification_is_listed_as_not_verifie
         session.emit(TurnStarted("and more"))
     run(["sessions", "list"])
     assert "  not ended  not run  " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("status", ["not_run", "not_reproduced"])
+def test_a_fix_that_ended_before_its_turn_is_listed_as_it_ended(
+    state: Path, capsys: pytest.CaptureFixture[str], status: str
+) -> None:
+    with Session.create(state) as session:
+        session.emit(SessionStarted("/r", "m", "p", "i", "v", message="fix it", verify="make test"))
+        session.journal.turn = 1  # counted, and never started
+        session.emit(replace(ended("answered"), outcome=None, rounds=0, verification={"status": status}))
+    run(["sessions", "list"])
+    assert f"  not started  {status.replace('_', ' ')}  " in capsys.readouterr().out
+    run(["sessions", "list", "--json"])
+    listed = json.loads(capsys.readouterr().out)
+    assert {name: listed[name] for name in ("turns", "ended", "outcome", "verification")} == {
+        "turns": 0,
+        "ended": True,
+        "outcome": None,
+        "verification": status,
+    }
 
 
 def test_list_without_sessions_says_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,7 @@ from codeagent.settings import ProviderSettings, SandboxSettings
 if TYPE_CHECKING:
     from codeagent.sandbox.engine import Engine
     from codeagent.sandbox.image import Image
+    from codeagent.sandbox.seam import Steps
 
 LEAST_FREE = 200 << 20
 """Bytes; sessions with saved outputs need room."""
@@ -40,8 +41,11 @@ class Finding:
     remedy: str = ""
 
 
-def examine(args: argparse.Namespace) -> Iterator[Finding]:
-    """Every finding, as soon as it is made. Never raises CodeagentError: what is wrong is a finding."""
+def examine(args: argparse.Namespace, steps: Steps) -> Iterator[Finding]:
+    """Every finding, as soon as it is made. Never raises CodeagentError: what is wrong is a finding.
+
+    `steps` is told what is waited for.
+    """
     yield Finding("python", "ok", f"{platform.python_version()} on {platform.platform(terse=True)}, {sys.executable}")
     config, finding = _config(args)
     yield finding
@@ -50,8 +54,9 @@ def examine(args: argparse.Namespace) -> Iterator[Finding]:
     repo, finding = _repository(args)
     yield finding
     settings = config.sandbox if config else SandboxSettings()
-    yield from _engine(args.docker_host or settings.docker_host, args.image or settings.image, settings, repo)
+    yield from _engine(args.docker_host or settings.docker_host, args.image or settings.image, settings, repo, steps)
     if args.online:
+        steps("asking the model", 0, 0)
         yield _online(config)
 
 
@@ -138,17 +143,20 @@ def _repository(args: argparse.Namespace) -> tuple[Path | None, Finding]:
     return repo, Finding("repository", "ok", f"{repo} ({kind})")
 
 
-def _engine(host: str | None, image: str, settings: SandboxSettings, repo: Path | None) -> Iterator[Finding]:
+def _engine(
+    host: str | None, image: str, settings: SandboxSettings, repo: Path | None, steps: Steps
+) -> Iterator[Finding]:
     from codeagent.sandbox.engine import connect
     from codeagent.sandbox.image import find
 
+    steps("asking the engine", 0, 0)
     try:
         engine = connect(host)
     except CodeagentError as error:
         yield _failure("engine", error)
         return
     try:
-        yield from _engine_facts(engine)
+        yield from _engine_facts(engine, steps)
         found = find(engine, image)
         yield _image(engine, image, found)
         if found and not find(engine):
@@ -157,14 +165,14 @@ def _engine(host: str | None, image: str, settings: SandboxSettings, repo: Path 
         elif found and repo:
             from codeagent.cli.probe import probe
 
-            yield from probe(engine, found, settings, repo)
+            yield from probe(engine, found, settings, repo, steps)
     except CodeagentError as error:
         yield _failure("engine", error)
     finally:
         engine.close()
 
 
-def _engine_facts(engine: Engine) -> Iterator[Finding]:
+def _engine_facts(engine: Engine, steps: Steps) -> Iterator[Finding]:
     info = engine.info
     rootless = ", rootless" if engine.rootless else ""
     yield Finding(
@@ -177,6 +185,7 @@ def _engine_facts(engine: Engine) -> Iterator[Finding]:
     yield _seccomp(info)
     from codeagent.sandbox.inventory import holdings
 
+    steps("asking the engine what it holds", 0, 0)
     if left := [one for one in holdings(engine) if one.needless]:
         others = sum(one.other_version for one in left)
         parts = [f"{len(left) - others} whose owner has ended"] if len(left) > others else []

@@ -47,12 +47,15 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(args: argparse.Namespace) -> int:
     """Prints every finding as it is made; 1 when one is an error."""
     from codeagent.cli.checks import examine
+    from codeagent.ui.terminal import Terminal
 
     findings = []
-    for finding in examine(args):
-        findings.append(finding)
-        if not args.json:
-            _print(finding, args.no_color)
+    with Terminal(None, sys.stderr, no_color=args.no_color) as terminal:
+        for finding in examine(args, terminal.steps):
+            findings.append(finding)
+            if not args.json:
+                terminal.steps("", 0, 0)
+                _print(finding, args.no_color)
     failed = any(finding.level == "error" for finding in findings)
     if args.json:
         lines = [{"name": one.name, "level": one.level, "text": one.text, "remedy": one.remedy} for one in findings]
@@ -68,7 +71,7 @@ def _print(finding: Finding, no_color: bool) -> None:
     start, end = "", ""
     if colours(sys.stdout, os.environ, no_color):
         start, end = {"ok": "\x1b[32m", "warning": "\x1b[33m", "error": "\x1b[31m"}[finding.level], "\x1b[0m"
-    for number, row in enumerate(_rows(finding, _width())):
+    for number, row in enumerate(rows(finding, _width())):
         print(f"{start}{row[:7]}{end}{row[7:]}" if number == 0 else row, flush=True)
 
 
@@ -81,12 +84,12 @@ def _width() -> int | None:
     return width_of(sys.stdout, os.environ) - 1 if on_terminal(sys.stdout) else None
 
 
-def _rows(finding: Finding, width: int | None) -> Iterator[str]:
+def rows(finding: Finding, width: int | None) -> Iterator[str]:
     """The finding beside its name, and below it what to do; where that column would be narrow, further left."""
     from codeagent.ui.folding import CODE_INDENT, fold
     from codeagent.ui.inert import inert_line
 
-    width = width or sys.maxsize
+    width = width or sys.maxsize  # None: nothing is folded
     left = _INDENT if width - _INDENT >= _LEAST_COLUMNS else 2
     yield from fold(f"{finding.level:<7}  {finding.name:<10}  {inert_line(finding.text)}", width, left)
     for line in finding.remedy.splitlines():

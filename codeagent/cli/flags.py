@@ -53,7 +53,9 @@ def add_turn_flags(
     )
     add_config_flags(parser)
     parser.add_argument("--json", action="store_true", help="one event a line on stdout, nothing else")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument(
+        "--quiet", action="store_true", help="no progress, and of the end only the count of citations and two lines"
+    )
     parser.add_argument("--verbose", action="store_true", help="details, and stack traces of errors")
     parser.add_argument("--no-color", action="store_true", help="no colour (NO_COLOR is honoured too)")
 

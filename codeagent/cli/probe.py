@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.cli.checks import Finding
 from codeagent.errors import ToolError
-from codeagent.sandbox.seam import Command, CommandResult, Sandbox
+from codeagent.sandbox.seam import Command, CommandResult, Sandbox, Steps
 from codeagent.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -42,7 +42,10 @@ true
 """
 
 
-def probe(engine: Engine, found: Image, settings: SandboxSettings, repo: Path) -> Iterator[Finding]:
+_STARTING = "looking at a sandbox"
+
+
+def probe(engine: Engine, found: Image, settings: SandboxSettings, repo: Path, steps: Steps) -> Iterator[Finding]:
     """Starts the session's container for `repo`, runs one read-only command in it, and removes it. About a second.
 
     Raises SandboxError when the container cannot be started.
@@ -52,14 +55,17 @@ def probe(engine: Engine, found: Image, settings: SandboxSettings, repo: Path) -
 
     begun = time.monotonic()
     with engine.reaper.folder("codeagent-doctor-") as outputs:
-        box = toolbox.ensure(engine, lambda *_: None)
-        sandbox = open_sandbox(engine, found, box, repo, settings, "doctor", outputs, lambda *_: None)
+        box = toolbox.ensure(engine, steps)
+        steps(_STARTING, 0, 0)
+        sandbox = open_sandbox(engine, found, box, repo, settings, "doctor", outputs, steps)
         with closing(sandbox):
             mount = _mount(sandbox, repo)
             yield mount
             if mount.level == "error":
                 return
+            steps(_STARTING, 0, 0)
             yield from inside(sandbox, repo)
+            steps("removing the sandbox", 0, 0)
     yield Finding("container", "ok", f"started, looked at and removed in {time.monotonic() - begun:.1f} s")
 
 

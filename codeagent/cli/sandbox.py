@@ -7,7 +7,7 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -121,8 +121,7 @@ def _status(args: argparse.Namespace) -> int:
     from codeagent.sandbox.inventory import holdings
 
     wanted = _settings(args)
-    engine = connect(wanted.docker_host)
-    with contextlib.closing(engine):
+    with _waiting(), contextlib.closing(connect(wanted.docker_host)) as engine:
         found = image.find(engine, wanted.image)
         held = holdings(engine)
     if args.json:
@@ -132,6 +131,16 @@ def _status(args: argparse.Namespace) -> int:
     print(f"image   {found.reference if found else f'{wanted.image}: missing, made by `codeagent sandbox build`'}")
     print("\n".join(_table(held)))
     return 0
+
+
+@contextlib.contextmanager
+def _waiting(what: str = "asking the engine") -> Iterator[None]:
+    """A live line, on a terminal alone."""
+    from codeagent.ui.terminal import Terminal
+
+    with Terminal(None, sys.stderr) as terminal:
+        terminal.steps(what, 0, 0)
+        yield
 
 
 def _as_json(engine: Engine, image: str, found: Image | None, held: Sequence[Holding]) -> dict[str, object]:
@@ -149,9 +158,11 @@ def _clean(args: argparse.Namespace) -> int:
     from codeagent.sandbox.engine import connect
     from codeagent.sandbox.inventory import holdings, remove
 
-    engine = connect(_settings(args).docker_host)
-    with contextlib.closing(engine):
-        needless = [one for one in holdings(engine) if one.needless]
+    host = _settings(args).docker_host
+    with contextlib.ExitStack() as stack:
+        with _waiting():
+            engine = stack.enter_context(contextlib.closing(connect(host)))
+            needless = [one for one in holdings(engine) if one.needless]
         if not needless:
             print("Nothing to remove: everything is in use.")
             return 0
@@ -161,7 +172,8 @@ def _clean(args: argparse.Namespace) -> int:
         if not (args.yes or _agreed(needless)):
             print("Nothing was removed.", file=sys.stderr)
             return 1
-        kept = [(one, reason) for one in needless if (reason := remove(engine, one))]
+        with _waiting("removing"):
+            kept = [(one, reason) for one in needless if (reason := remove(engine, one))]
     for one, reason in kept:
         print(f"{one.kind} {one.name} stays: {reason}", file=sys.stderr)
     freed = sum(one.size or 0 for one in needless) - sum(one.size or 0 for one, _ in kept)

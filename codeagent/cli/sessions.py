@@ -111,7 +111,7 @@ def chosen(ref: str | None, command: str, *, of: Path | None = None, answered: b
 
 
 def unapplied_elsewhere(command: str, repo: Path | None) -> str:
-    """Where a session changed nothing: which one of the repository (None: here) has a change that `command` can take."""
+    """For a session that changed nothing: which one of the repository (None: here) has a change for `command`."""
     from codeagent.cli.repository import repository
     from codeagent.paths import state_dir
     from codeagent.session.catalogue import latest_unapplied

@@ -194,7 +194,7 @@ class Adapter:
             some = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
             raise ModelError(
                 f"{host(self._settings)} has several models: {some}.",
-                f"Choose one with --model, or set `model` in [providers.{self._settings.name}].",
+                f"Choose one with --model (/model in a chat), or set `model` in [providers.{self._settings.name}].",
             )
         self._settings = replace(self._settings, model=names[0] if names else "default")
         self._dialect = self._speak(self._settings)

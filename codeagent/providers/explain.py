@@ -95,7 +95,7 @@ def _key_error(failure: Failure, settings: ProviderSettings, server: str) -> Mod
     if failure.status == 403 and "key" not in failure.words:
         return ModelError(
             f"{server} does not allow this key to use {settings.model}: {without_key(failure.message, settings)}",
-            f"Check what the key in {variable} may do, or choose another model with --model.",
+            f"Check what the key in {variable} may do, or choose another model with --model (/model in a chat).",
         )
     return ModelError(f"{server} refused the key in {variable}.", f"Set {variable} to a valid key of that provider.")
 
@@ -104,7 +104,7 @@ def _not_found(settings: ProviderSettings, server: str, said: str) -> ModelError
     if "model" in said.lower() or "deployment" in said.lower():
         return ModelError(
             f"{server} has no model {settings.model!r}: {said}",
-            f"Choose another with --model, or set `model` in [providers.{settings.name}].",
+            f"Choose another with --model (/model in a chat), or set `model` in [providers.{settings.name}].",
         )
     return ModelError(
         f"{server} has no {settings.api} API at {urlsplit(base_url(settings)).path or '/'}: {said}",

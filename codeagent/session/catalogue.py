@@ -26,8 +26,8 @@ class Overview:
 
     `begun` tells that a turn was started, or that the one that was asked for waits for `resume`.
     `started` is as stored, `changed` is when the log was last written; `size` in bytes; `holder` is the pid of the
-    process that uses the session now. `outcome` is that of the last turn, None when it has not `ended`, and when a fix
-    ended before it had one; `problem` says why nothing is known.
+    process that uses the session now. `outcome` is that of the last turn, None when it has not `ended`, and when a
+    fix ended before it had one; `problem` says why nothing is known.
     """
 
     id: str

@@ -61,8 +61,8 @@ def _sound(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
-def next_steps(record: Mapping[str, Any], *, changed: bool) -> Iterable[str]:
-    """How to go on from here, in the shell."""
+def next_steps(record: Mapping[str, Any], *, changed: bool, image: str = "") -> Iterable[str]:
+    """How to go on from here, in the shell. `image` is the session's, if that is another than the default one."""
     verification = record.get("verification") or {}
     return wording.next_lines(
         record.get("outcome"),
@@ -70,4 +70,5 @@ def next_steps(record: Mapping[str, Any], *, changed: bool) -> Iterable[str]:
         changed=changed,
         cited=bool(record.get("citations")),
         verification=str(verification.get("status") or "not_requested"),
+        image=image,
     )

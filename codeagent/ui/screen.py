@@ -39,12 +39,14 @@ def reflows(environ: Mapping[str, str]) -> bool:
 class Screen:
     """Writes to one stream. Not thread-safe: its owner holds the lock."""
 
-    def __init__(self, stream: TextIO, environ: Mapping[str, str], *, no_color: bool = False) -> None:
+    def __init__(
+        self, stream: TextIO, environ: Mapping[str, str], *, live: bool = True, no_color: bool = False
+    ) -> None:
         self._stream = streams.forgiving(stream)
         self._environ = environ
         self._block: list[int] = []  # the columns that each line of the block takes
         self._reflows = reflows(environ)
-        self.live = streams.draws(stream, environ)
+        self.live = live and streams.draws(stream, environ)
         self.colour = streams.colours(stream, environ, no_color)
         unicode = streams.speaks_unicode(stream)
         self.spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏" if unicode else "|/-\\"

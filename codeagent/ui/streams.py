@@ -36,6 +36,13 @@ def on_terminal(stream: TextIO) -> bool:
         return False
 
 
+def same_terminal(one: TextIO, other: TextIO) -> bool:
+    """Whether both are one terminal, so that what is written to either lands between the lines of the other."""
+    with suppress(OSError, ValueError):
+        return on_terminal(one) and on_terminal(other) and os.path.sameopenfile(one.fileno(), other.fileno())
+    return False
+
+
 def draws(stream: TextIO, environ: Mapping[str, str]) -> bool:
     """Whether lines can be redrawn in place: a terminal that understands cursor movement."""
     return on_terminal(stream) and environ.get("TERM", "") not in ("dumb", "unknown", "")

@@ -35,8 +35,9 @@ DEFAULT_IMAGE = SandboxSettings().image
 class Terminal:
     """Shows one run, or many turns of a chat. May be told things from several threads.
 
-    `out` takes the answer, None when stdout belongs to `--json`. `quiet` leaves the answer, errors and the
-    two lines at the end; `verbose` adds outputs, decisions and whole texts.
+    `out` takes the answer, None when stdout belongs to `--json`. With `live`, lines are redrawn where `err` can do
+    that, but not while something else is printed to the same terminal. `quiet` leaves the answer, the count of
+    its citations, errors and the two lines at the end; `verbose` adds outputs, decisions and whole texts.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Terminal:
         out: TextIO | None,
         err: TextIO,
         *,
+        live: bool = True,
         quiet: bool = False,
         verbose: bool = False,
         no_color: bool = False,
@@ -59,11 +61,13 @@ class Terminal:
         self._verbose = verbose
         self._no_color = no_color
         self._environ = environ
-        self._screen = Screen(err, environ, no_color=no_color)
+        self._screen = Screen(err, environ, live=live, no_color=no_color)
         self._turn = Turn(price, time.monotonic())
         self._lock = RLock()
         self._over = Event()
+        self._began: float | None = None
         self._has_model = True
+        self._image = ""  # the session's, where it is not the default one
         self._ticker: Thread | None = None
 
     def __enter__(self) -> Self:
@@ -113,6 +117,12 @@ class Terminal:
                 step.told = now
                 self._say([(step.text(), "")])
 
+    def begin_turn(self) -> None:
+        """The turn's time counts from now: what is done before its first event is a part of it."""
+        with self._lock:
+            self._began = time.monotonic()
+            self._turn = Turn(self._turn.price, self._began)
+
     def begin_round(self, api: str) -> None:
         """What comes next is a response over `api`; until the first, a turn waits for its sandbox."""
         with self._lock:
@@ -147,7 +157,8 @@ class Terminal:
     def _on_session_started(self, record: Mapping[str, Any]) -> None:
         self._has_model = record.get("provider") != "offline"
         who = dict.fromkeys(str(record[name]) for name in ("provider", "model") if record.get(name))
-        image = [] if record.get("image") == DEFAULT_IMAGE else [f"image {record.get('image')}"]
+        self._image = "" if record.get("image") == DEFAULT_IMAGE else str(record.get("image"))
+        image = [f"image {self._image}"] if self._image else []
         said = [self._path(str(record.get("repo"))), " ".join(who), *image, f"session {record.get('session_id')}"]
         self._say(*self._screen.wrapped(inert_line(self._screen.dot.join(said))))
 
@@ -163,7 +174,7 @@ class Terminal:
 
     def _on_turn_started(self, _record: Mapping[str, Any]) -> None:
         now = time.monotonic()
-        self._turn = Turn(self._turn.price, now, running=True, thinking_since=now, waiting_for=SANDBOX)
+        self._turn = Turn(self._turn.price, self._began or now, running=True, thinking_since=now, waiting_for=SANDBOX)
         self._start_ticking()
         self._draw()
 
@@ -179,7 +190,8 @@ class Terminal:
     def _take_up(self) -> None:
         """A turn that is taken up again, after an interruption, has no start of its own."""
         if not self._turn.running:
-            self._turn = Turn(self._turn.price, time.monotonic(), running=True, round=self._turn.round)
+            began = self._began or time.monotonic()
+            self._turn = Turn(self._turn.price, began, running=True, round=self._turn.round)
             self._start_ticking()
 
     def _on_tool_call(self, record: Mapping[str, Any]) -> None:
@@ -268,6 +280,7 @@ class Terminal:
         footer = self._turn.footers(time.monotonic(), self._screen.dot)[0]
         unanswered = [line for call in self._turn.calls.values() for line in unfinished(call, self._screen)]
         self._turn.forget_running()
+        self._began = None
         self._say(*unanswered)
         self._screen.write([])
         try:
@@ -295,12 +308,12 @@ class Terminal:
 
     def _ending(self, record: Mapping[str, Any], footer: str) -> list[Line]:
         """What stands under the answer; the two facts always, each on its own line."""
-        above: list[str] = []
+        above = ending.citations(record)  # also what explains the marks in the answer
         below: list[str] = []
         if not self._quiet:
-            above = ending.evidence(record)
+            above += ending.limits(record)
             below = [*ending.verified(record), footer]
-            below += ending.next_steps(record, changed=self.changed) if self.hints else ()
+            below += ending.next_steps(record, changed=self.changed, image=self._image) if self.hints else ()
         faint_above, faint_below = ([(inert_line(text), "dim") for text in texts] for texts in (above, below))
         told = [*ending.partial(record), *faint_above, *ending.facts(record), *faint_below]
         return [line for text, style in told for line in self._screen.wrapped(text, style)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,8 +51,11 @@ NEXT: Mapping[Outcome, str] = {
     Outcome.TOO_MANY_ERRORS: 'Give it another direction: codeagent resume "…" --session {id}',
     Outcome.STOPPED_BY_USER: "Go on: codeagent resume --session {id}",
     Outcome.INTERRUPTED: "Go on: codeagent resume --session {id}",
-    Outcome.MODEL_FAILED: "Try again: codeagent resume --session {id}",
-    Outcome.SANDBOX_FAILED: "Find the cause: codeagent doctor; then try again: codeagent resume --session {id}",
+    Outcome.MODEL_FAILED: "Try again: codeagent resume --session {id} (--model NAME asks another one)",
+    Outcome.SANDBOX_FAILED: (
+        "Find the cause: codeagent doctor{image}; then try again: codeagent resume --session {id} "
+        "(--image IMAGE takes another one)"
+    ),
 }
 
 CITATION: Mapping[str, str] = {
@@ -62,6 +66,10 @@ CITATION: Mapping[str, str] = {
     "missing": "there is no such file or line",
     "stale": "the file has changed since it was read",
 }
+
+
+UNCHECKED = {**CITATION, "unread": "no tool returned these lines", "own_change": "the agent changed this file"}
+"""What the states say where no file could be looked at."""
 
 
 def loop_line(outcome: str | None, rounds: int) -> str:
@@ -102,8 +110,9 @@ def citation_lines(citations: Sequence[Mapping[str, Any]], unchecked: str = "") 
             f"{seen} of {counted(others, 'citation')}: lines were seen by the tools{more}. "
             "That says that the lines were seen, not that the claim is true."
         )
+    words = UNCHECKED if unchecked else CITATION
     doubtful = [
-        f"  {place(citation)}: {CITATION.get(str(citation.get('state')), str(citation.get('state')))}"
+        f"  {place(citation)}: {words.get(str(citation.get('state')), str(citation.get('state')))}"
         for citation in citations
         if citation.get("state") != "read"
     ]
@@ -152,15 +161,22 @@ def place(citation: Mapping[str, Any]) -> str:
 
 
 def next_lines(
-    outcome: str | None, session_id: str, *, changed: bool, cited: bool, verification: str = "not_requested"
+    outcome: str | None,
+    session_id: str,
+    *,
+    changed: bool,
+    cited: bool,
+    verification: str = "not_requested",
+    image: str = "",
 ) -> list[str]:
     """How to go on: each line says what a command is for and then the whole command.
 
-    A change that a verification was asked for is offered to the repository once it has passed.
+    A change that a verification was asked for is offered to the repository once it has passed. `image` is the
+    session's, where that is not the default one.
     """
     lines = []
     if outcome in set(Outcome) and (hint := NEXT.get(Outcome(str(outcome)))):
-        lines.append(hint.format(id=session_id))
+        lines.append(hint.format(id=session_id, image=f" --image {shlex.quote(image)}" if image else ""))
     elif outcome == Outcome.ANSWERED:
         what = "Verify again, with the next turn" if changed and verification == "not_run" else "Ask more"
         lines.append(f'{what}: codeagent resume "…" --session {session_id}')

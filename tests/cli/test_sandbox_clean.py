@@ -44,6 +44,7 @@ def host(tmp_path: Path) -> str:
 def clean(*arguments: str) -> tuple[int, str]:
     argv = [sys.executable, "-c", START, "sandbox", "clean", *arguments]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert "asking" not in done.stderr
     return done.returncode, done.stdout
 
 
@@ -61,6 +62,7 @@ def test_without_a_terminal_or_with_dry_run_everything_stays(holding: Volumes, h
 def test_a_person_who_agrees_is_obeyed(holding: Volumes, host: str) -> None:
     arguments = ["-c", START, "sandbox", "clean", "--docker-host", host]
     child = pexpect.spawn(sys.executable, arguments, encoding="utf-8", timeout=30, dimensions=(24, 120))
+    child.expect_exact("asking the engine")
     child.expect_exact("Remove these 2 (1 of another version, perhaps of another installation)? [y/N]:")
     assert holding == VOLUMES
     listening(child)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.cli.checks import Finding
+from codeagent.cli.doctor import rows
 from tests.model_server import ModelServer, reply
 from tests.ui.screens import PtyScreen
 
@@ -145,15 +147,34 @@ def test_online_tells_a_refused_key_from_an_unknown_model(tmp_path: Path) -> Non
     assert unknown == (
         "error",
         f"{host} has no model 'm2': The model `m2` does not exist",
-        "Choose another with --model, or set `model` in [providers.here].",
+        "Choose another with --model (/model in a chat), or set `model` in [providers.here].",
     )
+
+
+def test_what_is_to_be_done_stays_to_the_left_on_a_narrow_screen() -> None:
+    finding = Finding(
+        "engine", "error", "No Docker Engine answers at all.", "Start it with:\n    setsid dockerd --host=x &"
+    )
+    assert list(rows(finding, 39)) == [
+        "error    engine      No Docker Engine",
+        "  answers at all.",
+        "  Start it with:",
+        "    setsid dockerd --host=x &",
+    ]
+    assert list(rows(finding, None)) == [
+        "error    engine      No Docker Engine answers at all.",
+        "                     Start it with:",
+        "    setsid dockerd --host=x &",
+    ]
 
 
 def test_on_a_terminal_findings_break_between_words_beside_their_names(tmp_path: Path) -> None:
     with PtyScreen(60, 60) as pty:
         env = {"PATH": os.environ["PATH"], "CODEAGENT_HOME": str(tmp_path), "DOCKER_HOST": NO_ENGINE, "TERM": "xterm"}
-        subprocess.run([PROGRAM, "doctor"], stdout=pty.stream, env=env, timeout=120, check=False)
-        shown = pty.shown()
+        subprocess.run([PROGRAM, "doctor"], stdout=pty.stream, stderr=pty.stream, env=env, timeout=120, check=False)
+        shown, sent = pty.shown(), pty.sent
+    assert "asking the engine" in sent
+    assert not any("asking the engine" in line for line in shown)
     names = [line.split()[1] for line in shown if line.startswith(("ok  ", "warning  ", "error  "))]
     assert names == ["python", "config", "keys", "provider", "state", "repository", "engine"]
     at = next(number for number, line in enumerate(shown) if line[9:].startswith("keys"))

@@ -89,11 +89,48 @@ def read_output() -> str:
     return next(str(record["output"]) for record in answered_session() if record["type"] == "tool_output")
 
 
-def test_quiet_leaves_the_answer_and_the_two_facts() -> None:
+def test_quiet_leaves_the_answer_what_its_marks_mean_and_the_two_facts() -> None:
     out, err = plain(answered_session(), quiet=True)
     assert out == answered_session()[-1]["answer"]
     assert err == (
+        "1 of 2 citations: lines were seen by the tools. "
+        "That says that the lines were seen, not that the claim is true.\n"
+        "  src/main/java/com/example/UserService.java:99: the file exists, but no tool returned these lines\n"
         "Loop: answered after 3 rounds\nFix: verified (the command fails before the change and passes after it)\n"
+    )
+
+
+def test_nothing_is_redrawn_where_something_else_is_printed_to_the_same_terminal() -> None:
+    with PtyScreen(100) as pty:
+        with Terminal(None, pty.stream, live=False, environ=XTERM) as terminal:
+            for record in answered_session():
+                terminal.record(record)
+        sent = pty.sent
+    assert "\x1b[J" not in sent
+    assert "waiting" not in sent
+
+
+def test_the_time_of_a_turn_counts_what_comes_before_its_first_event() -> None:
+    err = io.StringIO()
+    with Terminal(None, err, environ={}) as terminal:
+        terminal.begin_turn()
+        begun = time.monotonic()
+        terminal.steps("running the check without the change", 0, 0)
+        wait_until(lambda: time.monotonic() - begun > 0.05)
+        for record in answered_session():
+            terminal.record(record)
+    (took,) = re.findall(r"^round 3 .* · ([\d.]+)s$", err.getvalue(), re.MULTILINE)
+    assert float(took) >= 0.05
+
+
+def test_where_the_sandbox_failed_the_image_that_was_named_is_looked_at_and_another_offered() -> None:
+    log = Recorder()
+    log.add("session_started", repo="/r", model="m", provider="p", image="no such:1", version="1")
+    log.end("sandbox_failed", exit_code=4)
+    _, err = plain(log.records)
+    assert err.splitlines()[-1] == (
+        "Find the cause: codeagent doctor --image 'no such:1'; then try again: "
+        "codeagent resume --session 20260301-090000-abcde (--image IMAGE takes another one)"
     )
 
 

@@ -190,7 +190,8 @@ class TurnEnded:
     with a text that was never in that file; `cited_sha256` holds for each citation the hash of its lines as they
     were returned (each ended by LF), empty where they were not; `cited_within` what tells them from others of the
     same text (`evidence.landmark.Landmark`), null where nothing does. `shown` says of this turn's commands which
-    lines of which files their outputs showed, at which content: `{call_id: {path: {sha256, lines}}}`.
+    lines of which files their outputs showed, at which content: `{call_id: {path: {sha256, lines}}}`. `unchecked` is
+    why no file could be looked at for `citations`, whose states then say only what had been returned, else empty.
     """
 
     type: ClassVar[str] = "turn_ended"
@@ -208,6 +209,7 @@ class TurnEnded:
     cited_sha256: list[str] = field(default_factory=list)
     shown: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
     cited_within: list[list[int | str] | None] = field(default_factory=list)
+    unchecked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,15 @@ from codeagent.agent.dispatch import Dispatcher
 from codeagent.agent.interrupts import DeadlinePassed, Interrupts
 from codeagent.agent.limits import Limits
 from codeagent.conversation import Item, UserMessage, adopted, answer_all, text_of, unanswered
-from codeagent.errors import CodeagentError, ContextFull, ErrorKind, Interrupted, ModelError, SandboxError
+from codeagent.errors import (
+    CodeagentError,
+    ContextFull,
+    ErrorKind,
+    Interrupted,
+    ModelError,
+    SandboxError,
+    StorageError,
+)
 from codeagent.events import Compacted, Emit, ModelResponse, Noted, Retried, ToolFinished
 from codeagent.inference import (
     Compact,
@@ -103,7 +111,8 @@ class Turn:
 
 
 def run_turn(turn: Turn) -> Ending:
-    """Runs rounds until there is an ending. Never raises CodeagentError or Interrupted."""
+    """Runs rounds until there is an ending. Never raises Interrupted, nor a CodeagentError but StorageError, when
+    what a round did cannot be recorded; a text that ends the turn is its ending all the same."""
     streamed = _Streamed(turn)
     first = len(turn.conversation)
     try:
@@ -135,10 +144,14 @@ def _round(turn: Turn, streamed: _Streamed) -> Ending | None:
         add_note(turn.conversation, turn.emit, note)
     inference = _infer(turn, streamed)
     calls = unanswered(inference.items)
+    unstored = _record(turn, inference)
+    if unstored is not None and (calls or inference.finish is not Finish.COMPLETE):
+        raise unstored
     if inference.finish is not Finish.COMPLETE:
         return _incomplete(turn, inference)
     if not calls:
-        return _final(turn, inference)
+        ending = _final(turn, inference)
+        return replace(ending, error=unstored) if ending is not None and unstored is not None else ending
     dispatched = turn.dispatcher.dispatch(calls)
     turn.conversation.extend(dispatched.outputs)
     turn.limits.close_round(dispatched.outputs)
@@ -172,8 +185,16 @@ def _infer(turn: Turn, streamed: _Streamed, tool_choice: str = "auto") -> Infere
     turn.conversation.extend(inference.items)
     turn.limits.spend(inference.usage)
     turn.context.used(inference)
-    turn.emit(_response(inference, turn.provider))
     return inference
+
+
+def _record(turn: Turn, inference: Inference) -> StorageError | None:
+    """Records the response, or tells why that cannot be done: nothing may follow from it then but the turn's end."""
+    try:
+        turn.emit(_response(inference, turn.provider))
+    except StorageError as error:
+        return error
+    return None
 
 
 def _compact(turn: Turn, streamed: _Streamed, items: Sequence[Item]) -> Inference | None:
@@ -263,6 +284,7 @@ def _closing(turn: Turn, ending: Ending, streamed: _Streamed) -> str:
     add_note(turn.conversation, turn.emit, CLOSING_NOTE.format(reason=_REASONS[ending.outcome]))
     try:
         inference = _infer(turn, streamed, tool_choice="none")
+        _record(turn, inference)  # what cannot be stored is shown, and the turn's end meets the same error
     except (ModelError, Interrupted, DeadlinePassed):
         return ""
     finally:

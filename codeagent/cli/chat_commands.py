@@ -194,6 +194,7 @@ class Chat:
     def _verify(self, rest: str) -> None:
         if not rest:
             raise UsageError("/verify needs a command.", "For example: /verify pytest -q tests/test_user.py")
+        from codeagent.cli.afterwards import Afterwards
         from codeagent.cli.verifier import Verifier
         from codeagent.outcome import Outcome
 
@@ -203,11 +204,13 @@ class Chat:
             with bench.interrupts.waiting():
                 means = bench.means()
                 verifier.run_baseline(means.fresh, means.image)
-            record = verifier.verify(Outcome.ANSWERED, means, bench.interrupts)
+            after = Afterwards(bench.session.journal)
+            record = verifier.verify(Outcome.ANSWERED, means, bench.interrupts, after)
         except Interrupted:
             bench.terminal.steps("", 0, 0)
             self._say("The verification was stopped.")
             raise
+        after.tell(str(record.get("reason") or ""), verbose=bench.choices.verbose)
         self._say(wording.fix_line(record), "good" if record.get("status") == "passed" else "")
         for line in ending.verified({"verification": record}):
             self._say(line, "dim")

@@ -14,11 +14,11 @@ from codeagent.agent.context import Context
 from codeagent.agent.dispatch import Tool
 from codeagent.agent.introduction import instructions
 from codeagent.agent.toolset import Toolset
+from codeagent.cli.change import StoredDiff
 from codeagent.cli.choices import Choices
 from codeagent.cli.person import at_terminal
 from codeagent.cli.verifier import Fresh
 from codeagent.errors import CodeagentError, ToolError
-from codeagent.events import WorkspaceChanged
 from codeagent.inference import Provider
 from codeagent.session.store import Session
 from codeagent.settings import ProviderSettings
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Means:
-    """`fresh` opens a private copy of its own from the untouched repository; `image` is the image's id."""
+    """`fresh` opens a private copy of its own from the untouched repository; `image` is the image's id.
+
+    `save_change` stores what could not be stored when it was made; it raises ToolError, SandboxError or StorageError.
+    """
 
     sandbox: DockerSandbox
     fresh: Fresh
@@ -43,6 +46,7 @@ class Means:
     evidence: Evidence
     tools: Mapping[str, Tool]
     context: Context
+    save_change: Callable[[], None]
 
 
 def open_means(choices: Choices, session: Session, terminal: Terminal, closing: ExitStack) -> Means:
@@ -55,7 +59,7 @@ def open_means(choices: Choices, session: Session, terminal: Terminal, closing: 
     Thread(target=_name_tracked, args=(sandbox, terminal), name="tracked-protected", daemon=True).start()
     provider = open_provider(choices.config.provider, closing)
     gate = _open_gate(choices, session, sandbox)
-    diff = _StoredDiff(session, choices.repo, sandbox, terminal)
+    diff = StoredDiff(session, choices.repo, sandbox.diff, terminal.note)
     tools = Toolset(sandbox, session.outputs, gate.classify, diff.update).tools(patching=choices.patching)
     return Means(
         sandbox,
@@ -66,6 +70,7 @@ def open_means(choices: Choices, session: Session, terminal: Terminal, closing: 
         _open_evidence(choices, sandbox, diff, closing),
         tools,
         context_for(provider, tools, session.diff_file),
+        diff.catch_up,
     )
 
 
@@ -86,10 +91,10 @@ def open_provider(settings: ProviderSettings, closing: ExitStack) -> Provider:
 def context_for(provider: Provider, tools: Mapping[str, Tool], diff: Path) -> Context:
     """What chooses the part of a conversation that fits into the provider's window. `diff` holds the change."""
     specs = [tool.spec for tool in tools.values()]
-    return Context(provider.context_window, instructions(), specs, partial(_changed, diff))
+    return Context(provider.context_window, instructions(), specs, partial(changed_paths, diff))
 
 
-def _changed(diff: Path) -> list[str]:
+def changed_paths(diff: Path) -> list[str]:
     """The files that the stored diff changes."""
     from codeagent.patches import PatchError, parse
 
@@ -152,7 +157,7 @@ def _prompt(choices: Choices) -> Ask | None:
     return Prompt(no_color=choices.no_color)
 
 
-def _open_evidence(choices: Choices, sandbox: DockerSandbox, diff: _StoredDiff, closing: ExitStack) -> Evidence:
+def _open_evidence(choices: Choices, sandbox: DockerSandbox, diff: StoredDiff, closing: ExitStack) -> Evidence:
     from codeagent.evidence.evidence import Evidence
     from codeagent.sandbox.copying import Edit
     from codeagent.sandbox.protected import matcher, regexes
@@ -182,41 +187,3 @@ def _name_tracked(sandbox: DockerSandbox, terminal: Terminal) -> None:
             terminal.note(
                 f"tracked by git, so git's history still shows it to commands: {', '.join(tracked)}", "warn"
             )
-
-
-class _StoredDiff:
-    """Keeps the session's stored diff that of its private copy."""
-
-    def __init__(self, session: Session, repo: Path, sandbox: DockerSandbox, terminal: Terminal) -> None:
-        self._session = session
-        self._repo = repo
-        self._sandbox = sandbox
-        self._terminal = terminal
-        self._stored = b""
-        self._notes: tuple[str, ...] = ()
-        with suppress(OSError):
-            self._stored = session.diff_file.read_bytes()  # of a session that goes on
-
-    @property
-    def patch(self) -> bytes:
-        """The stored diff; another object once it is another diff."""
-        return self._stored
-
-    def update(self) -> None:
-        """To be called after everything that may have written."""
-        try:
-            diff = self._sandbox.diff()
-        except ToolError as error:
-            self._terminal.note(f"the change could not be stored: {error.sentence}", "warn")
-            return
-        if (diff.patch, diff.notes) != (self._stored, self._notes):
-            from codeagent.applying.merge import keep_bases
-
-            self._stored = diff.patch
-            self._session.save_diff(diff.patch)
-            keep_bases(self._repo, diff.patch, self._session.bases)
-            self._session.emit(WorkspaceChanged(list(diff.paths)))
-            for note in diff.notes:
-                if note not in self._notes:
-                    self._terminal.note(note, "warn")
-            self._notes = diff.notes

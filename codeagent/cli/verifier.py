@@ -9,7 +9,6 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.interrupts import Interrupts
-from codeagent.errors import CodeagentError, Interrupted
 from codeagent.events import body
 from codeagent.outcome import Outcome
 from codeagent.sandbox.output import saved_name
@@ -17,6 +16,7 @@ from codeagent.sandbox.seam import Diff, Sandbox, Steps
 from codeagent.session.store import Session
 
 if TYPE_CHECKING:
+    from codeagent.cli.afterwards import Afterwards
     from codeagent.cli.choices import Choices
     from codeagent.cli.means import Means
     from codeagent.verification.host import Snapshot
@@ -68,13 +68,23 @@ class Verifier:
             return False
         return not (self._choices.force and self._baseline.side is not None)
 
-    def verify(self, outcome: Outcome | None, means: Means | None, interrupts: Interrupts) -> Mapping[str, Any]:
-        """Emits the record and returns its fields, as the final event carries them."""
+    def verify(
+        self, outcome: Outcome | None, means: Means | None, interrupts: Interrupts, after: Afterwards
+    ) -> Mapping[str, Any]:
+        """Records the verification and returns its fields, as the final event carries them. Never raises."""
         if self._choices.verify is None:
             return {"status": "not_requested"}
-        self._verification = self._with_repository(self._made(outcome, means, interrupts), interrupts)
+        unmade = self._unmade(means)
+        made = after.attempt(
+            "the verification",
+            lambda: self._made(unmade, outcome, means, interrupts),
+            lambda error: replace(unmade, reason=error.message.rstrip("."), remedy=error.remedy),
+        )
+        self._verification = after.attempt(
+            "the look at your repository", lambda: self._with_repository(made, interrupts), lambda _error: made
+        )
         event = self._verification.event()
-        self._session.emit(event)
+        after.record(event)
         return body(event)
 
     def _with_repository(self, verification: Verification, interrupts: Interrupts) -> Verification:
@@ -85,6 +95,22 @@ class Verifier:
         repository = compare(self._snapshot, self._choices.repo, self._steps, interrupts)
         return replace(verification, repository=repository)
 
+    def _unmade(self, means: Means | None) -> Verification:
+        """The record of a verification that was not run with the change."""
+        from codeagent.verification.record import Verification, VerificationStatus
+
+        reason, remedy = "it was stopped before the run had ended", ""
+        if self._baseline is not None:
+            reason, remedy = self._baseline.reason, self._baseline.remedy
+        return Verification(
+            VerificationStatus.NOT_RUN,
+            reason=reason,
+            remedy=remedy,
+            before=self._baseline.side if self._baseline is not None else None,
+            command=str(self._choices.verify),
+            image=means.image if means else "",
+        )
+
     @property
     def exit_code(self) -> int:
         """5 unless the change is proven; a question that changed nothing had nothing to prove."""
@@ -94,30 +120,19 @@ class Verifier:
             return 0
         return 0 if self._no_change and not self._choices.patching else NOT_VERIFIED
 
-    def _made(self, outcome: Outcome | None, means: Means | None, interrupts: Interrupts) -> Verification:
-        from codeagent.verification.record import Verification, VerificationStatus
-        from codeagent.verification.verify import Baseline, verify
+    def _made(
+        self, unmade: Verification, outcome: Outcome | None, means: Means | None, interrupts: Interrupts
+    ) -> Verification:
+        from codeagent.verification.verify import verify
 
-        baseline = self._baseline or Baseline(VerificationStatus.NOT_RUN, "it was stopped before the run had ended")
-        unmade = Verification(
-            VerificationStatus.NOT_RUN,
-            before=baseline.side,
-            command=str(self._choices.verify),
-            image=means.image if means else "",
-        )
         if self._check is None or self._baseline is None or means is None:
-            return replace(unmade, reason=baseline.reason, remedy=baseline.remedy)
+            return unmade
         if outcome in _NO_RUN_AFTER:
-            return replace(unmade, reason=f"the turn ended as {outcome}")
-        try:
-            diff = means.sandbox.diff() if outcome is not None else Diff()
-            self._no_change = not diff.patch and baseline.reproduced
-            with interrupts.waiting():
-                return verify(self._check, baseline, diff, Flag())
-        except Interrupted:
-            return replace(unmade, reason="the verification was interrupted")
-        except CodeagentError as error:
-            return replace(unmade, reason=error.message.rstrip("."), remedy=error.remedy)
+            return replace(unmade, reason=f"the turn ended as {outcome}", remedy="")
+        diff = means.sandbox.diff() if outcome is not None else Diff()
+        self._no_change = not diff.patch and self._baseline.reproduced
+        with interrupts.waiting():
+            return verify(self._check, self._baseline, diff, Flag())
 
     def _output_of(self, run_id: str) -> str | None:
         try:

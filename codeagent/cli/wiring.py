@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -20,12 +20,13 @@ from codeagent.agent.interrupts import Interrupts
 from codeagent.agent.introduction import instructions, repository_texts
 from codeagent.agent.limits import Bounds, Clock, Limits
 from codeagent.agent.loop import Ending, Turn, run_turn
+from codeagent.cli.afterwards import Afterwards
 from codeagent.cli.choices import Choices
-from codeagent.cli.main import report, unforeseen
-from codeagent.cli.means import Means, context_for, open_means, open_provider
+from codeagent.cli.main import print_trace, report, unforeseen
+from codeagent.cli.means import Means, changed_paths, context_for, open_means, open_provider
 from codeagent.cli.verifier import Verifier
 from codeagent.conversation import Item, UserMessage
-from codeagent.errors import CodeagentError, Interrupted, SandboxError
+from codeagent.errors import CodeagentError, Interrupted, SandboxError, StorageError
 from codeagent.events import Noted, SessionStarted, TurnEnded, TurnStarted
 from codeagent.evidence.findings import Findings
 from codeagent.evidence.landmark import as_json
@@ -81,9 +82,7 @@ def _tell_failures(session: Session, verbose: bool) -> None:
             streams.silence(sys.stdout)  # what is left of it would fail, and be told, once more at exit
         report(CodeagentError(error.message, f"{error.remedy} Nothing is lost: codeagent sessions show {session.id}"))
         if verbose:
-            import traceback
-
-            traceback.print_exception(failure)
+            print_trace(failure)
 
 
 def _terminal(choices: Choices) -> Terminal:
@@ -255,35 +254,67 @@ class Workbench:
         self.session.journal.round = 0
         outcome, text = (ending.outcome, ending.text) if ending else (None, "")
         answered = outcome in (Outcome.ANSWERED, Outcome.NEEDS_INPUT)
-        # Of a turn whose sandbox was never opened, there is nothing to say.
-        found = self._means.evidence.findings(text, answered=answered) if self._means else Findings()
-        verified = verifier.verify(outcome, self._means, self.interrupts)
+        after = Afterwards(self.session.journal, ending.error if ending else None)
+        if self._means is not None:
+            after.attempt("saving the change", self._means.save_change, self._tell_unsaved)
+        found = self._findings(text, answered, after)
+        verified = verifier.verify(outcome, self._means, self.interrupts, after)
         exit_code = (outcome.exit_code if outcome else 0) or verifier.exit_code
-        if ending is not None and ending.error is not None:
+        if not exit_code and after.unstored:
+            exit_code = StorageError.exit_code
+        if after.failed:
             # The cause is told before what follows from it.
             self.terminal.step_aside()
-            report(ending.error)
-        self.session.emit(
-            TurnEnded(
-                outcome=outcome,
-                answer=text if answered else None,
-                partial=text if text and not answered else None,
-                citations=[citation.published() for citation in found.citations],
-                verification=verified,
-                rounds=limits.rounds,
-                usage=asdict(limits.usage),
-                exit_code=exit_code,
-                limits=[asdict(limit) for limit in found.limits],
-                # A verification that passed is the recorded run that a claim needs.
-                unsupported=[] if verified["status"] == "passed" else list(found.unsupported),
-                misquoted=list(found.misquoted),
-                cited_sha256=[citation.sha256 for citation in found.citations],
-                cited_within=[as_json(citation.within) for citation in found.citations],
-                shown=found.shown,
-            )
+            after.tell(str(verified.get("reason") or ""), verbose=self.choices.verbose)
+        ended = TurnEnded(
+            outcome=outcome,
+            answer=text if answered else None,
+            partial=text if text and not answered else None,
+            citations=[citation.published() for citation in found.citations],
+            verification=verified,
+            rounds=limits.rounds,
+            usage=asdict(limits.usage),
+            exit_code=exit_code,
+            limits=[asdict(limit) for limit in found.limits],
+            # A verification that passed is the recorded run that a claim needs.
+            unsupported=[] if verified["status"] == "passed" else list(found.unsupported),
+            misquoted=list(found.misquoted),
+            cited_sha256=[citation.sha256 for citation in found.citations],
+            cited_within=[as_json(citation.within) for citation in found.citations],
+            shown=found.shown,
+            unchecked=found.unchecked,
         )
+        unstored = replace(ended, exit_code=exit_code or StorageError.exit_code)
+        if not after.record(ended, unstored):
+            ended = unstored
+            after.tell(verbose=self.choices.verbose)
         # An answer that did not reach whoever asked, because stdout is on a full disk, is not delivered.
-        return exit_code or (CodeagentError.exit_code if _undisplayed(self.session) else 0)
+        return ended.exit_code or (CodeagentError.exit_code if _undisplayed(self.session) else 0)
+
+    def _findings(self, text: str, answered: bool, after: Afterwards) -> Findings:
+        """What the record says of the text; of a turn whose sandbox was never opened, there is nothing to say."""
+        if self._means is None:
+            return Findings()
+        evidence = self._means.evidence
+
+        def with_files() -> Findings:
+            # A signal that came before has ended the turn, and is no reason to leave this out.
+            with nullcontext() if self.interrupts.pending else self.interrupts.waiting():
+                return evidence.findings(text, answered=answered)
+
+        def without_files(reason: CodeagentError) -> Findings:
+            why = reason.message.rstrip(".")
+            changed = changed_paths(self.session.diff_file)
+            return after.attempt(
+                "checking the citations",
+                lambda: evidence.findings_without_files(text, why, answered=answered, changed=changed),
+                lambda _reason: Findings(unchecked=why),
+            )
+
+        return after.attempt("checking the citations", with_files, without_files)
+
+    def _tell_unsaved(self, _reason: CodeagentError) -> None:
+        self.terminal.note("What was changed last in the private copy could not be stored, and is lost.", "warn")
 
     def means(self) -> Means:
         """What turns need, opened once. Raises SandboxError."""

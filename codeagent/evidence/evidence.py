@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeGuard
 
 from codeagent.conversation import Item, ToolCall
-from codeagent.errors import ErrorKind, ToolError
+from codeagent.errors import ErrorKind, SandboxError, ToolError
 from codeagent.evidence import claims
 from codeagent.evidence.check import Checker
-from codeagent.evidence.citations import Citation
+from codeagent.evidence.citations import Citation, looks_like_file
 from codeagent.evidence.claims import Limit, LimitKind
 from codeagent.evidence.findings import Findings
 from codeagent.evidence.freshness import Freshness, Sync, note
@@ -195,10 +195,13 @@ class Evidence:
                 self._follow(path, content_hash, {number: line.text for number, line in shown.items()})
 
     def _fetch(self, path: str) -> bytes | None:
-        """A file as the tools see it; None when there is none or it may not be had."""
+        """A file as the tools see it; None when there is none or it cannot be had.
+
+        A sandbox that is lost is for the next call to find: the output that names the file is whole.
+        """
         try:
             return self._view.fetch(path)
-        except ToolError:
+        except (ToolError, SandboxError):
             return None
 
     def _limit(self, call: ToolCall, result: Result) -> None:
@@ -220,10 +223,30 @@ class Evidence:
         return [note(changes)] if changes else []
 
     def findings(self, text: str, *, answered: bool) -> Findings:
-        """All that the record says of a turn's last text; only an answer has citations."""
+        """All that the record says of a turn's last text; only an answer has citations. Asks the sandbox."""
         citations = self.check(text) if answered else []
         misquoted = self.misquoted if answered else []
         return Findings(citations, self.limits(citations), self.unsupported(text), misquoted, self.take_shown())
+
+    def findings_without_files(
+        self, text: str, unchecked: str, *, answered: bool, changed: Collection[str] = ()
+    ) -> Findings:
+        """The same where no file can be looked at, for the reason `unchecked`: all that is known is what had been
+        returned, and the paths that the agent had `changed`."""
+
+        def closed(path: str) -> None:
+            if self._ledger.hashes(path) or looks_like_file(path):
+                raise ToolError(ErrorKind.PERMISSION_DENIED, unchecked)
+
+        citations = Checker(self._ledger, closed, changed=changed).check(text) if answered else []
+        return Findings(
+            citations,
+            self.limits(citations),
+            self.unsupported(text),
+            (),
+            self.take_shown(),
+            unchecked if citations else "",
+        )
 
     def check(self, answer: str) -> list[Citation]:
         """The citations of an answer, each with what the record says of it."""

@@ -20,3 +20,4 @@ class Findings:
     unsupported: Sequence[str] = ()
     misquoted: Sequence[str] = ()
     shown: Mapping[str, Mapping[str, Mapping[str, str]]] = field(default_factory=dict)
+    unchecked: str = ""

@@ -93,20 +93,28 @@ class Journal:
     def emit(self, event: Event) -> None:
         """Stores one event, then shows it. Raises StorageError when it could not be stored."""
         with self._lock:
-            record = {
-                "type": event.type,
-                "time": now(),
-                "session_id": self._session_id,
-                "turn": self.turn,
-                "round": self.round,
-                **body(event),
-            }
+            record = self._record(event)
             self._append(encode(record), announces_effect(event))
             self._hand_on(record)
+
+    def show(self, event: Event) -> None:
+        """Shows an event that could not be stored and that nothing follows from: a finished answer above all."""
+        with self._lock:
+            self._hand_on(self._record(event))
 
     def close(self) -> None:
         with self._lock, suppress(OSError):
             os.close(self._fd)
+
+    def _record(self, event: Event) -> Record:
+        return {
+            "type": event.type,
+            "time": now(),
+            "session_id": self._session_id,
+            "turn": self.turn,
+            "round": self.round,
+            **body(event),
+        }
 
     def _append(self, line: str, force: bool) -> None:
         content = (line + "\n" if self._fresh else "\n" + line + "\n").encode("ascii")

@@ -112,7 +112,7 @@ def _turn(turn: StoryTurn, story: Story) -> str:
         parts.append(
             f'<article class="answer">{answer_html(str(ended["partial"]), citations, turn.number)}</article>'
         )
-    parts.append(_citations(citations, turn.number, story))
+    parts.append(_citations(citations, str(ended.get("unchecked") or ""), turn.number, story))
     if lines := ending.limits(ended):
         parts.append(f'<h3>What it does not rest on</h3><pre class="limits">{_text(chr(10).join(lines))}</pre>')
     return "".join([*parts, "</section>"])
@@ -129,11 +129,11 @@ def _status(ended: Mapping[str, Any]) -> str:
     return f'<p class="fact {style}">{_text(loop)}</p><p class="fact {fixed}">{_text(fix)}</p>'
 
 
-def _citations(citations: list[Mapping[str, Any]], turn: int, story: Story) -> str:
+def _citations(citations: list[Mapping[str, Any]], unchecked: str, turn: int, story: Story) -> str:
     if not citations:
         return ""
     shown = [_citation(citation, turn, at, story) for at, citation in enumerate(citations)]
-    said = wording.citation_lines(citations)[0]
+    said = "\n".join(wording.citation_lines(citations, unchecked)[: 2 if unchecked else 1])
     return f'<h3>Citations</h3><p class="quiet">{_text(said)}</p>{"".join(shown)}'
 
 

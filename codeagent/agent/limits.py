@@ -81,6 +81,7 @@ class Limits:
 
     def close_round(self, outputs: Sequence[ToolOutput]) -> None:
         """Counts a round whose calls have all been answered (no outputs: a call written as text)."""
+        self._repetition.close_round()
         failed = all(output.error_kind is not None for output in outputs)
         self._error_rounds = self._error_rounds + 1 if failed else 0
 
@@ -105,16 +106,25 @@ class Limits:
 class Repetition:
     """Finds the same call, or the same short cycle of calls, with the same results.
 
-    Results are compared, so polling a file that changes, or the same test after an edit, is no repetition.
+    Results are compared, so polling a file that changes, or the same test after an edit, is no repetition. Equal
+    calls of one response count once: the model has not seen a result, nor a warning, when it makes the next one.
     """
 
     def __init__(self) -> None:
         self._seen: list[tuple[str, ...]] = []
+        self._this_round: set[tuple[str, ...]] = set()
         self.longest = 0
 
+    def close_round(self) -> None:
+        self._this_round.clear()
+
     def seen(self, call: ToolCall, output: ToolOutput) -> int:
-        """Records one answered call; returns how often the cycle that it closes has now run."""
-        self._seen.append(sameness(call, output))
+        """Records one answered call; returns how often the cycle that it closes has now run (0: said already)."""
+        same = sameness(call, output)
+        if same in self._this_round:
+            return 0
+        self._this_round.add(same)
+        self._seen.append(same)
         del self._seen[: -LONGEST_CYCLE * STOP_AT]
         runs = max(self._runs(length) for length in range(1, LONGEST_CYCLE + 1))
         self.longest = max(self.longest, runs)

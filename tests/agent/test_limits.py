@@ -18,11 +18,28 @@ def limits(**bounds: float) -> Limits:
 
 
 def seen(repetition: Repetition, *steps: tuple[str, str]) -> list[int]:
-    """Feeds (arguments, output) pairs; returns what each was counted as."""
-    return [
+    """Feeds (arguments, output) pairs, each as a round of its own; returns what each was counted as."""
+    return [each for step in steps for each in seen_at_once(repetition, step)]
+
+
+def seen_at_once(repetition: Repetition, *steps: tuple[str, str]) -> list[int]:
+    """The same for the calls of one response."""
+    counts = [
         repetition.seen(ToolCall(f"call_{number}", "list_dir", arguments), ToolOutput(f"call_{number}", output))
         for number, (arguments, output) in enumerate(steps)
     ]
+    repetition.close_round()
+    return counts
+
+
+@pytest.mark.parametrize("response", ["aaaa", "aab", "abab", "abcabcabcabc", "abba", "aabbaabb"])
+def test_the_model_sees_the_warning_before_the_turn_ends_however_often_a_response_repeats_itself(
+    response: str,
+) -> None:
+    repetition = Repetition()
+    rounds = [seen_at_once(repetition, *[("{}", output) for output in response]) for _ in range(4)]
+    assert [max(counts) for counts in rounds] == [1, 2, 3, 4]
+    assert repetition.longest == 4
 
 
 def test_the_same_call_with_the_same_result_is_counted() -> None:
@@ -62,6 +79,17 @@ def test_a_duration_in_the_output_itself_tells_two_results_apart() -> None:
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=6), st.integers(2, 4))
 def test_any_short_cycle_is_counted_at_least_as_often_as_it_ran(cycle: list[str], runs: int) -> None:
     assert seen(Repetition(), *[("{}", output) for output in cycle] * runs)[-1] >= runs
+
+
+@given(st.lists(st.text("ab", min_size=1, max_size=5), max_size=30))
+def test_no_turn_ends_for_repetition_in_the_round_of_its_first_warning(responses: list[str]) -> None:
+    repetition, warned = Repetition(), False
+    for response in responses:
+        counts = seen_at_once(repetition, *[("{}", output) for output in response])
+        if max(counts) >= 4:
+            assert warned
+            break
+        warned = warned or 3 in counts
 
 
 @given(st.lists(st.integers(), unique=True, max_size=40))

@@ -88,6 +88,7 @@ STOPS: dict[str, tuple[Any, str, int, str | None]] = {
     "reasoning alone": ([reply(thought("hm"))], "empty", 7, ""),
     "rounds": (rounds(look), "round_limit", 7, "Known so far."),
     "the same call": (rounds(lambda: reply(LOOK)), "repeated_calls", 7, "Known so far."),
+    "the same call, thrice at once": (rounds(lambda: reply(LOOK, LOOK, LOOK)), "repeated_calls", 7, "Known so far."),
     "errors": (rounds(lambda: reply(call("nothing", {}))), "repeated_calls", 7, "Known so far."),
     "a refused key": ([status(401, body={"error": {"message": "no"}})], "model_failed", 3, ""),
     "no credit": ([status(429, body=NO_CREDIT)], "model_failed", 3, ""),

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from codeagent.sandbox.private_engine import Say
 
 
+_UNNAMED = {
+    "--docker-host": "leave out --docker-host, CODEAGENT_DOCKER_HOST and `docker_host` of [sandbox]",
+    "DOCKER_HOST": "unset DOCKER_HOST",
+}
+"""How to name no engine, by what names one."""
+
+
 def connect_or_install(
     docker_host: str | None, install: bool, say: Say, environ: Mapping[str, str] = os.environ
 ) -> Engine:
@@ -25,10 +32,14 @@ def connect_or_install(
 
     try:
         engine = connect(docker_host, environ)
-    except SandboxError:
-        named = len(endpoints(docker_host, environ)) == 1
-        if named or not install:
+    except SandboxError as error:
+        tried = endpoints(docker_host, environ)
+        if not install:
             raise
+        if len(tried) == 1:
+            how = _UNNAMED.get(tried[0].found_by, "choose another with `docker context use default`")
+            remedy = f"{error.remedy} --install starts an engine only where none is named: {how}."
+            raise SandboxError(error.message, remedy) from error
         private_engine.install_and_start(say, environ)
         return connect(docker_host, environ)
     if install and not image.find(engine):

@@ -20,8 +20,9 @@ to be harmless. What is not written down is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 from codeagent.approval.grammar import Word
@@ -52,7 +53,8 @@ class Program(NamedTuple):
 
     `most` limits the operands where a further one would be written to or mean something else; flags must then
     stand before them. Without `glued`, a value other than a number is always the next word, as with programs that do
-    not use getopt.
+    not use getopt. `values` are regular expressions of all values that a flag may be given, by its name, for flags
+    whose value can do something.
     """
 
     flags: str = ""
@@ -61,6 +63,7 @@ class Program(NamedTuple):
     check: Check | None = None
     glued: bool = True
     globs: bool = True
+    values: Mapping[str, str] = MappingProxyType({})
 
 
 def parse(program: Program, words: Sequence[Word]) -> Parsed:
@@ -81,7 +84,9 @@ def parse(program: Program, words: Sequence[Word]) -> Parsed:
             if operands and program.most is not None:
                 # Where POSIXLY_CORRECT is set, or options are not permuted, this would be an operand.
                 raise Refused(f"{word.text} stands after an operand")
-            options.extend(_flag(program, word, waiting))
+            flags = _flag(program, word, waiting)
+            _harmless_values(program, word, flags)
+            options.extend(flags)
     parsed = Parsed(tuple(options), tuple(operands))
     _count(program, parsed)
     if program.check is not None:
@@ -99,6 +104,14 @@ def _count(program: Program, parsed: Parsed) -> None:
         for operand in operands:
             if operand.glob is not None:
                 raise Refused(f"the pattern {operand.text} may become several operands")
+
+
+def _harmless_values(program: Program, word: Word, flags: Sequence[tuple[str, str]]) -> None:
+    for name, value in flags:
+        if value and name in program.values and not re.fullmatch(program.values[name], value):
+            raise Refused(f"{value} is not known to be harmless as {name}")
+        if name in program.values and word.glob is not None:
+            raise Refused(f"the pattern {word.text} may become another value")
 
 
 def _flag(program: Program, word: Word, waiting: list[Word]) -> list[tuple[str, str]]:

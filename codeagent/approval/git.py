@@ -1,19 +1,18 @@
 """git's sub-commands that only read, each with its harmless flags (git 2.39 and its neighbours).
 
 What is left out on purpose: everything that starts a program (`--ext-diff`, `--textconv`, `--filters`, `-O` and
-`--open-files-in-pager` of grep, `--show-signature` and `%G?` with gpg, `help`), writes (`--output`, `describe
---dirty`, which refreshes the index), asks a network, or follows a submodule into its own configuration.
+`--open-files-in-pager` of grep, `--show-signature` with gpg, `help`), writes (`--output`, `--remerge-diff`, `describe
+--dirty`, which refreshes the index), asks a network, or follows a submodule into its own configuration. What of this
+a format, a sort key or another value can name is left out in `formats`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from codeagent.approval import formats
 from codeagent.approval.flags import Parsed, Program, Refused, parse
 from codeagent.approval.grammar import Word
-
-_PROGRAM_IN_FORMAT = r"(?i)%G|signature"
 
 _DIFF = (
     "-u -p -s -U? -W -w -b -a -z -R -B? -M? -C? -D -l# -S: -G: -X? --patch --no-patch --unified= --raw "
@@ -61,19 +60,12 @@ _REF_FILTERS = (
 )
 
 
-def _formats(parsed: Parsed) -> None:
-    for name, value in parsed.options:
-        if name in ("--format", "--pretty") and re.search(_PROGRAM_IN_FORMAT, value):
-            raise Refused(f"{name}={value} runs gpg")
-
-
 def _config(parsed: Parsed) -> None:
     if not parsed.has("--get", "--get-all", "--get-regexp", "--list", "-l"):
         raise Refused("only --get and --list are known to be harmless")
 
 
 def _reflog(parsed: Parsed) -> None:
-    _formats(parsed)
     if parsed.operands and parsed.operands[0].text not in ("show", "HEAD"):
         raise Refused(f"{parsed.operands[0].text} is not known to be harmless")
     if acting := _REFLOG_ACTING & {value for _, value in parsed.options}:
@@ -88,25 +80,23 @@ def _stash_show(parsed: Parsed) -> None:
 
 
 def _branch(parsed: Parsed) -> None:
-    _formats(parsed)
     if parsed.operands and not parsed.has("--list"):
         raise Refused(f"{parsed.operands[0].text} would be created")
 
 
 def _tag(parsed: Parsed) -> None:
-    _formats(parsed)
     if parsed.operands and not parsed.has("--list", "-l"):
         raise Refused(f"{parsed.operands[0].text} would be created")
 
 
 COMMANDS: dict[str, Program] = {
-    "log": Program(_LOG, check=_formats),
-    "show": Program(_LOG, check=_formats),
-    "whatchanged": Program(_LOG, check=_formats),
+    "log": Program(_LOG, values=formats.OF_COMMITS),
+    "show": Program(_LOG, values=formats.OF_COMMITS),
+    "whatchanged": Program(_LOG, values=formats.OF_COMMITS),
     "diff": Program(_DIFF + "--cached --staged --merge-base --no-index -0 -1 -2 -3 --base --ours --theirs --cc -c"),
-    "diff-tree": Program(_DIFF + _REVISIONS + "-r -t -m -c --cc --root --no-commit-id", check=_formats),
+    "diff-tree": Program(_DIFF + _REVISIONS + "-r -t -m -c --cc --root --no-commit-id", values=formats.OF_COMMITS),
     "rev-list": Program(
-        _REVISIONS + "--objects --header --timestamp --disk-usage? --no-commit-header", check=_formats
+        _REVISIONS + "--objects --header --timestamp --disk-usage? --no-commit-header", values=formats.OF_COMMITS
     ),
     "status": Program(
         "-s -b -v -u? -z --short --branch --show-stash --porcelain? --long --verbose --untracked-files? "
@@ -123,10 +113,12 @@ COMMANDS: dict[str, Program] = {
         "-c -d -i -k -m -o -s -t -u -v -z -x: -X: --cached --deleted --modified --others --ignored --stage "
         "--unmerged --killed --directory --no-empty-directory --eol --deduplicate --exclude= --exclude-from= "
         "--exclude-per-directory= --exclude-standard --error-unmatch --with-tree= --full-name --abbrev? --debug "
-        "--format="
+        "--format=",
+        values=formats.OF_ENTRIES,
     ),
     "ls-tree": Program(
-        "-d -r -t -l -z --long --name-only --name-status --object-only --full-name --full-tree --abbrev? --format="
+        "-d -r -t -l -z --long --name-only --name-status --object-only --full-name --full-tree --abbrev? --format=",
+        values=formats.OF_ENTRIES,
     ),
     "grep": Program(_GREP),
     "rev-parse": Program(
@@ -136,9 +128,13 @@ COMMANDS: dict[str, Program] = {
         "--is-shallow-repository --show-object-format? --revs-only --no-revs --flags --no-flags --default= --not "
         "--since= --until= --git-path="
     ),
-    "branch": Program("-a -r -v -l --all --remotes --verbose --list --show-current " + _REF_FILTERS, check=_branch),
-    "tag": Program("-l -n? --list " + _REF_FILTERS, check=_tag),
-    "for-each-ref": Program("--count= --stdin " + _REF_FILTERS, check=_formats),
+    "branch": Program(
+        "-a -r -v -l --all --remotes --verbose --list --show-current " + _REF_FILTERS,
+        check=_branch,
+        values=formats.OF_REFS,
+    ),
+    "tag": Program("-l -n? --list " + _REF_FILTERS, check=_tag, values=formats.OF_REFS),
+    "for-each-ref": Program("--count= --stdin " + _REF_FILTERS, values=formats.OF_REFS),
     "show-ref": Program(
         "-d -s? -q --head --heads --tags --branches --dereference --hash? --verify --abbrev? --quiet"
     ),
@@ -149,13 +145,14 @@ COMMANDS: dict[str, Program] = {
     "name-rev": Program("--tags --refs= --exclude= --all --name-only --no-undefined --always"),
     "merge-base": Program("-a --all --octopus --independent --is-ancestor --fork-point", globs=False),
     "shortlog": Program(
-        _REVISIONS + "-s -e -n -c -w? --numbered --summary --email --committer --group=", check=_formats
+        _REVISIONS + "-s -e -n -c -w? --numbered --summary --email --committer --group=", values=formats.OF_COMMITS
     ),
     "cat-file": Program(
-        "-t -s -e -p --batch? --batch-check? --batch-all-objects --buffer --unordered --allow-unknown-type --mailmap"
+        "-t -s -e -p --batch? --batch-check? --batch-all-objects --buffer --unordered --allow-unknown-type --mailmap",
+        values=formats.OF_ENTRIES,
     ),
-    "reflog": Program(_LOG, check=_reflog),
-    "stash list": Program(_LOG, check=_formats),
+    "reflog": Program(_LOG, check=_reflog, values=formats.OF_COMMITS),
+    "stash list": Program(_LOG, values=formats.OF_COMMITS),
     "stash show": Program(_DIFF, most=1, check=_stash_show),
     "remote": Program("-v --verbose", most=0),
     "remote get-url": Program("--all --push", least=1, most=1),

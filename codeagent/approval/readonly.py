@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from codeagent.approval import git, scripts
+from codeagent.approval import formats, git, jq, scripts
 from codeagent.approval.flags import Program, Refused, parse
 from codeagent.approval.grammar import Command, Word
 
@@ -128,7 +128,9 @@ PROGRAMS: dict[str, Program] = {
         "-abcdfilosxv -A: -j: -N: -t: -w? --address-radix= --skip-bytes= --read-bytes= --format= --width? --endian= "
         "--output-duplicates"
     ),
-    "hexdump": Program("-bcCdovx -n# -s# -e: --canonical --length= --skip= --no-squeezing"),
+    "hexdump": Program(
+        "-bcCdovx -n# -s# -e: --canonical --length= --skip= --no-squeezing", values=formats.OF_HEXDUMP
+    ),
     "hd": Program("-bcCdovx -n# -s#"),
     "strings": Program(
         "-afdw -# -n# -t: -e: -s: --all --data --bytes= --print-file-name --radix= --encoding= "
@@ -171,7 +173,7 @@ PROGRAMS: dict[str, Program] = {
     "fmt": Program("-cstu -p: -w# -g# --crown-margin --split-only --tagged-paragraph --uniform-spacing --width="),
     "expand": Program("-i -t: --initial --tabs="),
     "unexpand": Program("-a -t: --all --first-only --tabs="),
-    "seq": Program("-w -# -f: -s: --equal-width --format= --separator=", least=1),
+    "seq": Program("-w -# -f: -s: --equal-width --format= --separator=", least=1, values=formats.OF_SEQ),
     "date": Program(
         "-uR -d: -r: -I? --utc --universal --date= --reference= --iso-8601? --rfc-3339= --rfc-email --rfc-2822",
         most=1,
@@ -228,7 +230,7 @@ _OWN_READERS: dict[str, Callable[[Sequence[Word]], None]] = {
     "command": scripts.command,
     "find": scripts.find,
     "git": git.git,
-    "jq": scripts.jq,
+    "jq": jq.jq,
     "printf": scripts.printf,
     "ps": scripts.ps,
     "sed": scripts.sed,
@@ -239,7 +241,8 @@ _OWN_READERS: dict[str, Callable[[Sequence[Word]], None]] = {
 }
 
 # Programs of which only the version is harmless. Left out on purpose: those that read the repository's own
-# configuration before they print it (mvn, gradle, cargo and rustc by rustup, pytest, yarn, php).
+# configuration before they print it (mvn, gradle, cargo and rustc by rustup, pytest, yarn, php; go, which runs the
+# toolchain that go.mod names).
 _VERSIONS: dict[str, tuple[str, ...]] = {
     "python3": ("--version", "-V"),
     "python": ("--version", "-V"),
@@ -253,7 +256,6 @@ _VERSIONS: dict[str, tuple[str, ...]] = {
     "c++": ("--version",),
     "clang": ("--version",),
     "clang++": ("--version",),
-    "go": ("version",),
     "make": ("--version",),
     "cmake": ("--version",),
     "perl": ("--version", "-v"),

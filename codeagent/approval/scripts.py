@@ -1,10 +1,11 @@
-"""The small languages inside arguments: sed scripts, find expressions, jq filters, test and printf operands."""
+"""The small languages inside arguments: sed scripts, find expressions, test and printf operands."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+from codeagent.approval import formats
 from codeagent.approval.flags import Parsed, Program, Refused, parse
 from codeagent.approval.grammar import Word
 
@@ -90,6 +91,8 @@ def find(words: Sequence[Word]) -> None:
                 raise Refused(f"the pattern {value.text} may become part of the expression")
             if value.text.startswith("-") and not re.fullmatch(r"-[\w/=,+.]*", value.text):
                 raise Refused(f"{value.text} stands where {word.text} takes its value")
+            if word.text == "-printf" and not re.fullmatch(formats.PRINTF_OF_FIND, value.text):
+                raise Refused(f"{value.text} is not known to be harmless as -printf")
             if value.text in _FIND_ACTING or value.text.startswith("-exec"):
                 raise Refused(f"{value.text} is not known to be harmless")
         elif word.text not in _FIND_ALONE:
@@ -101,37 +104,6 @@ _FIND_ACTING = frozenset("-delete -ok -okdir -fls -fprint -fprint0 -fprintf -fil
 
 def _starts_expression(text: str) -> bool:
     return text.startswith("-") or text in ("(", ")", "!", ",")
-
-
-_JQ = Program(
-    "-rncesSMCajR --raw-output --null-input --compact-output --slurp --sort-keys --monochrome-output "
-    "--color-output --ascii-output --join-output --raw-input --exit-status --tab --indent= --unbuffered --stream "
-    "--seq --raw-output0"
-)
-_JQ_TWO_VALUES = ("--arg", "--argjson", "--slurpfile", "--rawfile")
-_JQ_ACTING = r"(?<![.\w])(import|include|env|modulemeta)(?!\w)|\$ENV"
-
-
-def jq(words: Sequence[Word]) -> None:
-    """A filter written in the command, which loads no module; jq itself neither writes nor runs anything."""
-    plain: list[Word] = []
-    waiting = list(words)
-    while waiting:
-        word = waiting.pop(0)
-        if word.text in _JQ_TWO_VALUES:
-            if len(waiting) < 2 or any(value.glob is not None or value.text[:1] == "-" for value in waiting[:2]):
-                raise Refused(f"{word.text} lacks its values")
-            del waiting[:2]
-        else:
-            plain.append(word)
-    parsed = parse(_JQ, plain)
-    if not parsed.operands:
-        raise Refused("the filter is missing")
-    source = parsed.operands[0]
-    if source.glob is not None:
-        raise Refused("the filter is a pattern")
-    if acting := re.search(_JQ_ACTING, source.text):
-        raise Refused(f"the filter uses {acting.group()}")
 
 
 _TEST_UNARY = frozenset("-b -c -d -e -f -g -h -k -L -n -N -O -G -p -r -s -S -t -u -w -x -z".split())

@@ -35,6 +35,9 @@ CANARIES = [
     "bin/less",
     "bin/pr",
     "bin/gpg",
+    "bin/gpgsm",
+    "bin/ssh-keygen",
+    "bin/xz",
     "bin/x",
     "bin/sh",
     "bin/gzip",
@@ -65,6 +68,15 @@ HARMFUL = [
     "--textconv",
     "--filters",
     "--show-signature",
+    "--format=%+G?",
+    "--format='% GK'",
+    "--pretty=format:%-GG",
+    "--group=format:%G?",
+    "--sort=signature",
+    "--diff-merges=remerge",
+    "--diff-merges=r",
+    "--remerge-d",
+    "--textc",
     "--open-files-in-pager=./x",
     "-exec ./x {} \\;",
     "-exec ./x {} +",
@@ -352,13 +364,39 @@ def plant(root: Path, seen_as: str = "") -> None:
         canary = root / name
         canary.write_text(f"#!/bin/sh\n: > '{seen_as or root}/ran-{canary.name}'\n")
         canary.chmod(0o755)
+    _git(root, "init", "-q", "-b", "main")
+    _git(root, "add", "a.txt", "src")
+    _git(root, "commit", "-q", "-m", "one")
+    _plant_signatures(root)
+
+
+def _plant_signatures(root: Path) -> None:
+    """A signed commit that merges what does not merge by itself, a signed tag, a stash and a history of HEAD."""
+    _git(root, "fast-import", "--quiet", given=_SIDES)
+    parents = "".join(f"parent {_git(root, 'rev-parse', side)}" for side in ("ours", "theirs"))
+    tree, author, *_ = _git(root, "cat-file", "commit", "HEAD").splitlines(keepends=True)
+    committer = author.replace("author", "committer", 1)
+    signed = f"{tree}{parents}{author}{committer}gpgsig {_SIGNATURE.replace(chr(10), chr(10) + ' ')}\n\ntwo\n"
+    commit = _git(root, "hash-object", "-t", "commit", "-w", "--stdin", given=signed).strip()
+    tagger = author.replace("author", "tagger", 1)
+    tag = f"object {commit}\ntype commit\ntag signed\n{tagger}\nthree\n{_SIGNATURE}\n"
+    _git(root, "update-ref", "refs/tags/signed", _git(root, "mktag", given=tag).strip())
+    _git(root, "update-ref", "--create-reflog", "-m", "four", "refs/stash", commit)
+    _git(root, "update-ref", "HEAD", commit)
+
+
+_SIGNATURE = "-----BEGIN PGP SIGNATURE-----\n\niQEzBAABCAAdFiEE\n=abcd\n-----END PGP SIGNATURE-----"
+_SIDES = "".join(
+    f"commit refs/heads/{side}\ncommitter a <a@b> 1 +0000\ndata 4\n{side[:4]}\nfrom refs/heads/main^0\n"
+    f"M 100644 inline a.txt\ndata 4\n{side[:4]}\n\n"
+    for side in ("ours", "theirs")
+)
+
+
+def _git(root: Path, *words: str, given: str = "") -> str:
     environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
-    for words in (
-        ["init", "-q", "-b", "main"],
-        ["add", "a.txt", "src"],
-        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "one"],
-    ):
-        subprocess.run(["git", "-C", str(root), *words], check=True, env=environ, capture_output=True)
+    argv = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b", *words]
+    return subprocess.run(argv, check=True, env=environ, input=given, capture_output=True, text=True).stdout
 
 
 def snapshot(root: Path) -> Mapping[str, tuple[object, ...]]:

@@ -114,7 +114,7 @@ def locked(state_dir: Path, repo: Path) -> Iterator[RecordFile]:
     except OSError as error:
         raise StorageError(
             f"The state directory is not writable: {folder}: {error.strerror or error}.",
-            "Make it writable, or set CODEAGENT_HOME to a folder that is.",
+            "Make it a folder that you may write to, or set CODEAGENT_HOME to one.",
         ) from error
     try:
         try:

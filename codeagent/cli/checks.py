@@ -6,6 +6,7 @@ Nothing is pulled and no image is built but the toolbox, where codeagent itself 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import platform
 import shlex
@@ -103,10 +104,13 @@ def _keys(config: Config | None) -> Iterator[Finding]:
 def _state() -> Finding:
     """Whether sessions can be recorded, tried by writing a file where the folder exists."""
     from codeagent import paths
+    from codeagent.session.storage import storage_error
 
     folder = paths.state_dir()
     there = next(place for place in (folder, *folder.parents) if place.exists())
     try:
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if there == folder:
             with tempfile.TemporaryFile(dir=folder) as probe:
                 probe.write(b"x" * 4096)
@@ -115,8 +119,7 @@ def _state() -> Finding:
             raise PermissionError(13, "Permission denied")
         free = shutil.disk_usage(there).free
     except OSError as error:
-        remedy = "Make it writable, or set CODEAGENT_HOME to a folder that is."
-        return Finding("state", "error", f"{folder} cannot be written: {error.strerror}", remedy)
+        return _failure("state", storage_error(error, folder))
     if free < LEAST_FREE:
         remedy = "Free some room; `codeagent sessions list` shows the size of each session."
         return Finding("state", "warning", f"{folder}: only {free >> 20} MiB left on its disk", remedy)

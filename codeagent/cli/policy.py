@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,7 +106,11 @@ def _show(found: Classification) -> None:
         effect = ", so it runs without a question" if found.rule.startswith("allow ") else ""
         print(f"  rule: {inert_line(found.rule)}{effect}")
     for argv in found.commands:
-        print("  " + " ".join(inert_line(word) if word.isalnum() else repr(word) for word in argv))
+        print("  " + " ".join(word if _PLAIN_WORD.fullmatch(word) else repr(word) for word in argv))
+
+
+_PLAIN_WORD = re.compile(r"[\w@%+=:,./-]+")
+"""What needs no quotes to be seen whole."""
 
 
 def _commands(name: str) -> Iterator[str]:

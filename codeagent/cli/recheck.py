@@ -73,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"The session {folder.name} has no answer.", "Name another one: codeagent sessions list")
     repo = args.repo if args.repo is not None else Path(answer.repo)
     if not repo.is_dir():
-        raise UsageError(f"There is no directory {repo}.", "Name a checkout of the repository with --repo PATH.")
+        what = f"{repo} is not a directory" if repo.exists() else f"There is no directory {repo}"
+        raise UsageError(f"{what}.", "Name a checkout of the repository with --repo PATH.")
     require_finished(state_dir(), repo.resolve())
     with HostTree(repo) as tree:
         checked = recheck(answer, tree)

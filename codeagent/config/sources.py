@@ -53,7 +53,7 @@ def _read_toml(file: Path, named_by: str | None) -> dict[str, object]:
     """An absent file is empty, unless the user has named it."""
     try:
         return tomllib.loads(file.read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if named_by is None:
             return {}
         raise UsageError(

@@ -15,6 +15,7 @@ from codeagent.errors import UsageError
 from codeagent.events import LOG_FORMAT
 from codeagent.session.journal import Record
 from codeagent.session.log import Log, last_of
+from codeagent.session.storage import unreadable
 from codeagent.session.store import DIFF, EVENTS, holder, sessions_dir
 
 _HEAD_LINES = 50  # the first question stands among the first events
@@ -56,10 +57,14 @@ def overviews(state_dir: Path, repo: Path | None = None) -> Iterator[Overview]:
 
 
 def folders(state_dir: Path) -> list[Path]:
-    """Of all stored sessions, in no order."""
-    with suppress(OSError), os.scandir(sessions_dir(state_dir)) as entries:
-        return [Path(entry.path) for entry in entries if entry.is_dir()]
-    return []
+    """Of all stored sessions, in no order. Raises StorageError."""
+    try:
+        with os.scandir(sessions_dir(state_dir)) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir()]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise unreadable(error, state_dir) from error
 
 
 def _by_use(sessions: Iterable[Path]) -> list[Path]:

@@ -47,6 +47,8 @@ def test_for_people(tmp_path: Path) -> None:
     assert done.stdout == "ask: not understood: the character U+001B is not plain text\n"
     done = policy("check", "ls 'a b'; rm x", home=tmp_path)
     assert done.stdout == "ask: rm is not known to be read-only\n  ls 'a b'\n  rm x\n"
+    done = policy("check", "sudo rm -rf / '' a=b '~'", home=tmp_path)
+    assert done.stdout.splitlines()[1:] == ["  sudo rm -rf / '' a=b '~'"]
 
 
 def test_shows_which_rule_decided(tmp_path: Path) -> None:

@@ -219,10 +219,14 @@ def test_the_command_says_where_lines_stand_of_which_none_can_be_told_to_be_the_
     assert f"a.py:10  {said.format('11, 24')}\n" in capsys.readouterr().out
 
 
-def test_another_checkout_can_be_looked_at(stored: Path, tmp_path: Path) -> None:
+def test_another_checkout_can_be_looked_at(stored: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "clone").mkdir()
     assert run(["recheck", "--repo", str(tmp_path / "clone")]) == 5
+    capsys.readouterr()
     assert run(["recheck", "--repo", str(tmp_path / "nonesuch")]) == 2
+    assert f"There is no directory {tmp_path / 'nonesuch'}.\n" in capsys.readouterr().err
+    assert run(["recheck", "--repo", str(stored / "a.py")]) == 2
+    assert f"{stored / 'a.py'} is not a directory.\n" in capsys.readouterr().err
 
 
 def test_a_repository_that_moved_is_named_and_looked_at_where_it_is(

@@ -134,6 +134,20 @@ def test_a_fix_that_ended_before_its_turn_is_listed_as_it_ended(
     }
 
 
+@pytest.mark.parametrize("command", [["sessions", "list"], ["sessions", "show"], ["diff"], ["resume"]])
+@pytest.mark.parametrize("below", ["", "below"])
+def test_a_file_in_the_place_of_the_state_directory_is_no_lack_of_sessions(
+    state: Path, command: list[str], below: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state.write_text("")
+    monkeypatch.setenv("CODEAGENT_HOME", str(state / below))
+    assert run(command) == 2
+    assert capsys.readouterr().err == (
+        f"codeagent: error: The state directory is not readable: {state / below}: Not a directory.\n"
+        "Make it a folder that you may write to, or set CODEAGENT_HOME to one.\n"
+    )
+
+
 def test_list_without_sessions_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["sessions", "list"]) == 0
     captured = capsys.readouterr()

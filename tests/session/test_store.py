@@ -182,8 +182,8 @@ def test_a_state_directory_that_cannot_be_written_is_an_error_with_its_remedy(tm
     blocked.write_text("a file where the folder should be")
     with pytest.raises(StorageError) as error:
         Session.create(blocked)
-    assert error.value.message == f"The state directory is not writable: {blocked}: File exists."
-    assert error.value.remedy == "Make it writable, or set CODEAGENT_HOME to a folder that is."
+    assert error.value.message == f"The state directory is not writable: {blocked}: Not a directory."
+    assert error.value.remedy == "Make it a folder that you may write to, or set CODEAGENT_HOME to one."
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ def test_a_state_directory_that_cannot_be_written_is_an_error(tmp_path: Path) ->
     home.write_text("")
     level, text, remedy = checks(home / "below")["state"]
     assert level == "error"
-    assert text.startswith(f"{home / 'below'} cannot be written: ")
-    assert remedy == "Make it writable, or set CODEAGENT_HOME to a folder that is."
+    assert text == f"The state directory is not writable: {home / 'below'}: Not a directory."
+    assert remedy == "Make it a folder that you may write to, or set CODEAGENT_HOME to one."
 
 
 def test_others_who_can_read_the_sessions_are_a_warning(tmp_path: Path) -> None:

@@ -24,12 +24,17 @@ WHAT = "copying the repository"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`limit` in bytes; `exclude` as regular expressions; `replaced` texts by path; `emptied` folders, by path."""
+    """`limit` in bytes; `exclude` as regular expressions; `replaced` texts by path; `emptied` folders, by path.
+
+    `texts` and `links` are written beside the baseline, by path.
+    """
 
     limit: int
     exclude: Sequence[Regex] = ()
     replaced: Mapping[str, str] = field(default_factory=dict)
     emptied: Sequence[str] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
 class Edit(StrEnum):
@@ -53,6 +58,8 @@ def fill(channel: Calls, plan: Plan, steps: Steps) -> str:
         "exclude": list(plan.exclude),
         "replaced": dict(plan.replaced),
         "emptied": list(plan.emptied),
+        "texts": dict(plan.texts),
+        "links": dict(plan.links),
     }
     progress = _Progress(steps)
     fields, _ = channel.call("copy", {}, json.dumps(given).encode("ascii"), progress.take)

@@ -165,6 +165,7 @@ class Starter:
             "gid": gid,
             "folders": dict(view.folders),
             "environment": dict(view.environment),
+            "reading": dict(view.reading),
         }
         return Plan(
             image=parts.image.id,

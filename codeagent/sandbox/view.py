@@ -23,12 +23,13 @@ class View:
 
     `mounts` are `/workspace` and what lies over or beside it; `folders` are opened by the guest before it gives up
     its first ids (name → path in the container, which commands need not be able to reach); `environment` is added
-    to that of every command.
+    to that of every command, `reading` to that of commands that may not write.
     """
 
     mounts: Sequence[Mount]
     folders: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    reading: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

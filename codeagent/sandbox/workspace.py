@@ -68,14 +68,15 @@ class RepositoryLayout:
     def mounted(self) -> View:
         """The repository itself, read-only, with all masks that are known to be needed by now."""
         self._folders = self._git_folder()
-        texts, hooks = self._git_texts(copy=False)
+        texts, hooks = self._masked_in_git()
         mounts = (
             Mount("bind", WORKSPACE, str(self.repo)),
             *self._masks(WORKSPACE),
             *git.mounts_inside(texts, hooks, self.generated),
             *git.mounts_beside(self.git, self.generated),
+            git.mount_common(self.git, self.generated),
         )
-        return View(mounts, environment=git.environment(self.git, writable=False))
+        return self._view(mounts)
 
     def copying(self, volumes: Volumes, with_repository: bool) -> View:
         """Both volumes, writable, and the repository, masked and read-only. No command runs there."""
@@ -101,7 +102,10 @@ class RepositoryLayout:
             Mount("volume", BASELINE, volumes.baseline),
             *self._git_beside(volumes, writable=False),
         )
-        return View(mounts, environment=git.environment(self.git, writable=writable))
+        return self._view(mounts)
+
+    def _view(self, mounts: tuple[Mount, ...]) -> View:
+        return View(mounts, environment=git.environment(self.git), reading=git.reading(self.git))
 
     def _masks(self, top: str) -> list[Mount]:
         if not self.found.complete:
@@ -119,9 +123,9 @@ class RepositoryLayout:
         file, folder = generated.written(self.generated, ""), generated.empty_folder(self.generated)
         return protected.mounts(self.found, file, folder, top)
 
-    def _git_texts(self, *, copy: bool) -> tuple[dict[str, str], list[str]]:
+    def _masked_in_git(self) -> tuple[dict[str, str], list[str]]:
         gits = self.found.gits
-        return git.replacements(self.git, self.repo, gits, copy=copy), git.hooks(self.repo, gits)
+        return git.replacements(self.git, self.repo, gits), git.hooks(self.repo, gits)
 
     def _git_folder(self) -> dict[str, str]:
         return {"git": git.beside(self.git)} if self.git_is_beside and not self._git_left_out else {}
@@ -135,7 +139,7 @@ class RepositoryLayout:
 
     def prepare(self, channel: Channel) -> None:
         """Called once for every container, before anything else is asked of it."""
-        texts, hooks = self._git_texts(copy=False)
+        texts, hooks = self._masked_in_git()
         files.prepare(
             channel,
             Preparation(
@@ -214,9 +218,15 @@ class RepositoryLayout:
         return ""
 
     def _plan(self) -> Plan:
-        texts, hooks = self._git_texts(copy=True)
+        gits = self.found.gits
         exclude = protected.compiled(self.settings.copy_exclude, "copy_exclude")
-        return Plan(self.settings.copy_limit, exclude, texts, hooks)
+        replaced = git.replacements_in_copy(self.git, self.repo, gits)
+        ours = git.COMMON.removeprefix(f"{BASELINE}/")
+        texts, links = (
+            {f"{ours}/{name}": what for name, what in things.items()}
+            for things in git.common_folder(self.git, copy=True)
+        )
+        return Plan(self.settings.copy_limit, exclude, replaced, git.hooks(self.repo, gits), texts, links)
 
     def store(self, channel: files.Calls, changes: Sequence[FileChange]) -> None:
         copying.store(channel, changes)

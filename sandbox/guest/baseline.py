@@ -1,8 +1,8 @@
 """The private copy as it was made: what `diff` compares with.
 
-Two files on a volume that is read-only wherever commands run. `pack` holds the contents of all files that git does
+Files on a volume that is read-only wherever commands run. `pack` holds the contents of all files that git does
 not ignore, one after the other; `manifest` one JSON line an entry, ignored ones too (they have no content, but their
-changes are counted).
+changes are counted). Beside them lies the folder in which git finds its configuration.
 """
 
 from __future__ import annotations

@@ -57,9 +57,14 @@ def _aside(fd: int) -> int:
     return moved
 
 
+def _variables(environment: Mapping[str, str]) -> int:
+    return _file(b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environment.items()))
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What holds for every command of this container. `shell` is the path of its sh, `environment` a descriptor.
+    """What holds for every command of this container. `shell` is the path of its sh; `writers` and `readers` are
+    descriptors of the environment of commands that may write, and of those that may not.
 
     Umask, limits and signals are those of the process that starts it.
     """
@@ -67,19 +72,21 @@ class Terms:
     owner: ids.Owner
     walls: Walls
     shell: str
-    environment: int
+    writers: int
+    readers: int
 
     @classmethod
-    def build(cls, owner: ids.Owner, announce: bool, shell: str, environment: Mapping[str, str]) -> Terms:
-        variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environment.items())
-        return cls(owner, Walls.build(announce), shell, _file(variables))
+    def build(
+        cls, owner: ids.Owner, announce: bool, shell: str, writers: Mapping[str, str], readers: Mapping[str, str]
+    ) -> Terms:
+        return cls(owner, Walls.build(announce), shell, _variables(writers), _variables(readers))
 
-    def places(self) -> list[tuple[int, int]]:
+    def places(self, job: Job) -> list[tuple[int, int]]:
         """Which descriptor goes where."""
         walls = self.walls
         places = (
             *((walls.rules, RULES), (walls.announcing, ANNOUNCING), (walls.plain, PLAIN)),
-            (self.environment, ENVIRONMENT),
+            (self.writers if job.writes else self.readers, ENVIRONMENT),
         )
         return [(fd, place) for fd, place in places if fd is not None]
 
@@ -116,7 +123,7 @@ def begin(terms: Terms, job: Job, outlet: Outlet, killed_first: ids.KilledFirst)
 def _spawn(terms: Terms, job: Job, ends: tuple[int, int, int]) -> int:
     owner, directory = terms.owner, os.fsencode(job.directory)
     argv = [b"begin", b"%d" % owner.uid, b"%d" % owner.gid, directory, os.fsencode(terms.shell), job.script]
-    places = [*zip(ends, (1, 2, REPORT), strict=True), *terms.places()]
+    places = [*zip(ends, (1, 2, REPORT), strict=True), *terms.places(job)]
     actions = [(os.POSIX_SPAWN_DUP2, fd, place) for fd, place in places]
     try:
         return os.posix_spawn(PROGRAM, argv, {}, file_actions=actions)

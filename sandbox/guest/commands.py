@@ -18,13 +18,20 @@ MAX_MESSAGE = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command to run: `directory` absolute, `timeout` in seconds, `quota` in bytes that the copy may grow."""
+    """A command to run: `directory` absolute, `timeout` in seconds, `quota` in bytes that the copy may grow.
+
+    It may write if it has a quota.
+    """
 
     request_id: int
     script: bytes
     directory: str
     timeout: float
     quota: int | None = None
+
+    @property
+    def writes(self) -> bool:
+        return self.quota is not None
 
     def message(self) -> bytes:
         """As it goes to the process that runs it; at most MAX_MESSAGE bytes."""

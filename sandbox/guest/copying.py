@@ -29,21 +29,29 @@ NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What the host decides: bytes at most, what to leave out, which files have another text, which folders are left
-    empty."""
+    empty, and what is written beside the baseline: texts and links, by path."""
 
     limit: int
     exclude: Protection
     replaced: Mapping[bytes, bytes]
     emptied: frozenset[bytes]
+    texts: Mapping[bytes, bytes]
+    links: Mapping[bytes, bytes]
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Plan:
         return cls(
             given["limit"],
             Protection([(regex, leaves_out) for regex, leaves_out in given["exclude"]]),
-            {_bytes(path): _bytes(text) for path, text in given["replaced"].items()},
+            _texts(given["replaced"]),
             frozenset(map(_bytes, given["emptied"])),
+            _texts(given["texts"]),
+            _texts(given["links"]),
         )
+
+
+def _texts(given: Mapping[str, str]) -> dict[bytes, bytes]:
+    return {_bytes(path): _bytes(text) for path, text in given.items()}
 
 
 def _bytes(text: str) -> bytes:
@@ -117,6 +125,12 @@ class Copier:
         ):
             with open(os.open(name, NEW_FLAGS, 0o600, dir_fd=self.baseline), "wb") as file:
                 file.write(content)
+        for folder in sorted({os.path.dirname(path) for path in (*self.plan.texts, *self.plan.links)}):
+            os.mkdir(folder, 0o755, dir_fd=self.baseline)
+        for path, text in self.plan.texts.items():
+            _write_new(self.baseline, path, text, 0o755)
+        for path, target in self.plan.links.items():
+            os.symlink(target, path, dir_fd=self.baseline)
 
     # The walk. A folder is copied by a generator, so that progress can be told in between.
 

@@ -8,6 +8,7 @@ CONFIG is one JSON object (it can be read in `docker inspect`, so nothing in it 
     uid, gid      whose rights to take; null: those of the root's owner, as seen in the container
     folders       further folders to open before the ids are given up, by name
     environment   variables of every command, on top of the fixed ones
+    reading       the same, of commands that may not write
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ def main() -> None:
     # Only now: root without capabilities may not even enter a folder that is closed to others.
     root, readable = _open_root(config["root"])
     os.makedirs(environment.HOME, mode=0o700, exist_ok=True)
-    variables = environment.for_commands(os.environ, config.get("environment", {}), owner)
-    spawner = Spawner(variables, owner)
+    common, reading = config.get("environment", {}), config.get("reading", {})
+    writers = environment.for_commands(os.environ, common, owner)
+    readers = environment.for_commands(os.environ, {**common, **reading}, owner)
+    spawner = Spawner(writers, readers, owner)
     # Only now, too: each fork of the spawner's would copy what it does not need.
     from guest.files import Files
     from guest.marker import marker

@@ -29,13 +29,13 @@ KEPT = 8
 class Spawner:
     """The guest's end: hands jobs to supervisors that wait, and asks the process for more of them."""
 
-    def __init__(self, environment: Mapping[str, str], owner: ids.Owner) -> None:
+    def __init__(self, writers: Mapping[str, str], readers: Mapping[str, str], owner: ids.Owner) -> None:
         self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
             self._control.close()
             try:
-                _serve(control, environment, owner)
+                _serve(control, writers, readers, owner)
             finally:
                 os._exit(1)
         control.close()
@@ -86,7 +86,9 @@ def find_shell(path: str) -> str:
     return next((one for one in candidates if os.access(one, os.X_OK)), "/bin/sh")
 
 
-def _serve(control: socket.socket, environment: Mapping[str, str], owner: ids.Owner) -> NoReturn:
+def _serve(
+    control: socket.socket, writers: Mapping[str, str], readers: Mapping[str, str], owner: ids.Owner
+) -> NoReturn:
     # Opened once: a command of root's could replace /dev/null. Commands inherit descriptor 0 as their stdin.
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
     os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
@@ -96,7 +98,7 @@ def _serve(control: socket.socket, environment: Mapping[str, str], owner: ids.Ow
     gc.disable()
     gc.freeze()
     # 5.5 is the first kernel that can let an announced call go on.
-    terms = Terms.build(owner, _kernel() >= (5, 5), find_shell(environment["PATH"]), environment)
+    terms = Terms.build(owner, _kernel() >= (5, 5), find_shell(writers["PATH"]), writers, readers)
     counters = Counters()
     supervisors: set[int] = set()
     signal.signal(signal.SIGCHLD, lambda _number, _frame: _end_orphans(supervisors))

@@ -16,7 +16,7 @@ import pytest
 
 from codeagent.sandbox import image as images
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.sandbox import DockerSandbox, open_sandbox
+from codeagent.sandbox.sandbox import CopyBy, DockerSandbox, open_sandbox
 from codeagent.sandbox.seam import Command, CommandResult
 from codeagent.sandbox.toolbox import Toolbox
 from codeagent.settings import SandboxSettings
@@ -91,14 +91,20 @@ def small_repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def opening(
-    engine: Engine, toolbox: Toolbox, repo: Path, outputs: Path, image: str, settings: SandboxSettings
+    engine: Engine,
+    toolbox: Toolbox,
+    repo: Path,
+    outputs: Path,
+    image: str,
+    settings: SandboxSettings,
+    copy: CopyBy | None = None,
 ) -> Iterator[Opened]:
     """A sandbox that is closed again; what it leaves behind is an error of the test that left it."""
     found = images.find(engine, image)
     assert found is not None
     session = f"test-{uuid4().hex[:12]}"
     outputs.mkdir(exist_ok=True)
-    with open_sandbox(engine, found, toolbox, repo, settings, session, outputs) as sandbox:
+    with open_sandbox(engine, found, toolbox, repo, settings, session, outputs, copy=copy) as sandbox:
         opened = Opened(sandbox, engine, session, repo, outputs)
         yield opened
     assert (opened.containers(), opened.volumes()) == ([], [])

@@ -185,7 +185,7 @@ def test_no_variable_of_the_hosts_is_seen(opened: Opened, monkeypatch: pytest.Mo
     monkeypatch.setenv("CODEAGENT_CANARY", "from-the-host")
     said = opened.output("env; cat /proc/1/environ 2>/dev/null | tr '\\0' '\\n'")
     assert "from-the-host" not in said
-    for leak in ("PYTHONHOME", "LD_LIBRARY_PATH", "DOCKER_HOST", "HTTP_PROXY", "/root", "GIT_EXEC_PATH"):
+    for leak in ("PYTHONHOME", "LD_LIBRARY_PATH", "DOCKER_HOST", "HTTP_PROXY", "/root", "GIT_EXEC_PATH=/codeagent/"):
         assert leak not in said
 
 

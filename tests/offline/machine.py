@@ -120,7 +120,7 @@ class Machine:
             command = re.sub(r"-g '!\{(.*?)\}'", lambda match: _each("--exclude-dir=", match[1]), command)
             command = re.sub(r"'code:\*\.\{(.*?)\}'", lambda match: _each("--include=*.", match[1]), command)
             command = options + command.removeprefix("rg ").replace("--no-heading -M 400 ", "")
-        run = subprocess.run(["sh", "-c", command], cwd=self.root, capture_output=True, text=True)
+        run = subprocess.run(["sh", "-c", command], cwd=self.root, capture_output=True, text=True, errors="replace")
         return f"[exit code {run.returncode}; 0.01 s; cwd /workspace]\n{run.stdout}{run.stderr}"
 
 

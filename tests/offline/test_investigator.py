@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from codeagent.errors import ErrorKind, ToolError
 from codeagent.evidence.citations import mentions
 from codeagent.inference import Request
 from codeagent.providers.offline.provider import OfflineProvider, item_of
+from codeagent.providers.offline.transcript import place
 from tests.fixtures_expected import CASES, ORDER_PRICING, USER_SERVICE, Case
 from tests.offline.machine import Machine, repository
 
@@ -74,7 +76,7 @@ def test_a_search_that_failed_is_told(tmp_path: Path) -> None:
     machine.list_dir = lambda _: ""  # type: ignore[method-assign, assignment]
     machine.run_command = lambda _: "[exit code 127; 0 s; cwd /workspace]\nsh: not found"  # type: ignore[method-assign, assignment]
     found = machine.ask("where is power_for")
-    assert "Some calls failed, and their part is missing: `grep -rnE …`: exit code 127" in found.answer
+    assert "Some calls failed, and their part is missing: `grep -rnE …: exit code 127`." in found.answer
     assert found.rounds <= 4
 
 
@@ -269,7 +271,97 @@ def test_each_of_several_names_is_told_by_itself(tmp_path: Path) -> None:
     assert found.answer.startswith(
         "`power_for` is defined here:\n- robot/motor.py:2: `def power_for(self, angle):`\n"
     )
-    assert "\n\nNothing found: `walk_for` is in no file that `rg … .` reads." in (found.answer)
+    assert "\n\nNothing found: no `walk_for` is defined in this repository, and it is in no file" in (found.answer)
+
+
+ODD = (b"my file.py", b'a b/it\'s, "so".py', b"app/[id]/a.py", b"a+b.py", b"\xe7\x94\xa8\xe6\x88\xb7 1.py")
+UNWRITTEN = (
+    b"a\x1b[31mb.py",
+    b"new\nline.py",
+    b"caf\xe9.py",
+    b"back`tick.py",
+    b"back\\slash.py",
+    b"c:1:d.py",
+    b"a=b.py",
+)
+
+
+@pytest.mark.parametrize("without_rg", [False, True])
+@pytest.mark.parametrize("question", ["why does Alpha return None", "where is Alpha"])
+def test_a_name_of_a_file_is_written_so_that_it_is_read_whole_or_left_out(
+    tmp_path: Path, without_rg: bool, question: str
+) -> None:
+    code = "class Alpha:\n    def get(self):\n        return None\n"
+    root = repository(tmp_path, {os.fsdecode(name): code for name in ODD + UNWRITTEN})
+    found = Machine(root, without_rg).ask(question)
+    assert sorted(mention.paths[0] for mention in mentions(found.answer)) == sorted(name.decode() for name in ODD)
+    assert "".join(found.answer.split("\n")).isprintable()
+    (line,) = (line for line in found.answer.splitlines() if "cannot be written exactly: " in line)
+    assert line.count("`, ") + int(line.rpartition("+")[2].rstrip(").")) == len(UNWRITTEN)
+
+
+def test_what_is_only_in_files_that_are_left_out_is_not_called_missing(tmp_path: Path) -> None:
+    found = Machine(repository(tmp_path, {"back`tick.py": "class Alpha:\n    pass\n"})).ask("where is Alpha")
+    assert found.answer == (
+        "Nothing found of `Alpha`; but see below what limited this.\n\nWhat limited this:\n"
+        "- Left out, as these names, "
+        f"or lines in these files, cannot be written exactly: `` back`tick.py ``.\n\n{NO_MODEL}\n"
+    )
+
+
+def test_a_place_or_a_control_character_in_a_quoted_line_is_none_of_the_answer(tmp_path: Path) -> None:
+    machine = Machine(repository(tmp_path, {"a.md": "Alpha \x1b[1m is in nowhere.py:30\nAlpha" + "x " * 300 + "\n"}))
+    found = machine.ask("where is Alpha")
+    assert "\n- a.md:1: `Alpha …[1m is in nowhere.py:…`\n\n" in found.answer
+    assert [mention.paths[0] for mention in mentions(found.answer)] == ["a.md"]
+
+
+@pytest.mark.parametrize("count", [10, 25])
+def test_all_candidates_are_listed_or_counted(tmp_path: Path, count: int) -> None:
+    code = "class Alpha:\n    def get(self, x):\n        if x:\n            return None\n        return 1\n"
+    found = Machine(repository(tmp_path, {f"a{at:02}.py": code for at in range(count)})).ask(
+        "why does Alpha return None"
+    )
+    assert found.citations[::2] == [f"a{at:02}.py:4" for at in range(min(count, 20))]
+    assert "\n9. a08.py:4 in `Alpha.get`: `return None`\n   - when" in found.answer
+    assert "\n10. a09.py:4 in `Alpha.get`: `return None`\n    - when" in found.answer
+    unread = "- Files that matched and were not read: `a20.py`, `a21.py`, `a22.py`, `a23.py`, `a24.py`.\n"
+    assert (unread in found.answer) == ("What limited this" in found.answer) == (count > 20)
+
+
+def test_places_and_notes_that_are_not_listed_are_counted(tmp_path: Path) -> None:
+    ways = "    if x:\n        return None\n"
+    code = f"def many(x):\n{ways * 24}    return 1\n\n\ndef few(x):\n{ways * 11}    return None\n"
+    machine = Machine(repository(tmp_path, {"a.py": code}))
+    assert "\n    - when `x` (a.py:40)\n\n… (+4)\n\n" in machine.ask("why does many return None").answer
+    assert f"\n    - … (+3)\n\n{NO_MODEL}" in machine.ask("why does few return None").answer
+
+
+def test_functions_that_are_too_far_down_are_named(tmp_path: Path) -> None:
+    code = (
+        "".join(f"def f{at}(x):\n    return f{at + 1}(x)\n\n\n" for at in range(9)) + "def f9(x):\n    return None\n"
+    )
+    found = Machine(repository(tmp_path, {"a.py": code})).ask("why does f0() return None")
+    assert "- Functions further down that were not looked at: `f6`.\n" in found.answer
+
+
+def test_a_function_of_its_own_package_is_called_before_others_of_that_name(tmp_path: Path) -> None:
+    code = "package NAME\n\nfunc helper(x int) *Item {\n\treturn nil\n}\n"
+    files = {f"{name}/help.go": code.replace("NAME", name) for name in "abcde"}
+    files["c/load.go"] = "package c\n\nfunc Load(x int) *Item {\n\treturn helper(x)\n}\n"
+    assert Machine(repository(tmp_path, files)).ask("why does Load() return nil").citations[0] == "c/help.go:4"
+
+
+@given(
+    st.text(st.sampled_from("ab7_.-/ ()[]'\"`\\:,;#=é用\n\x1b\ufffd"), min_size=1, max_size=12),
+    st.sampled_from(["", ".py"]),
+)
+def test_a_place_is_read_whole_or_not_written(name: str, suffix: str) -> None:
+    path = os.path.normpath(name.strip("/") + suffix)
+    if written := place(path, "3-4"):
+        for text in (f"1. {written} in `f`: `return x`", f"- when `x` ({written})", f"   - `a` → `b` ({written})"):
+            (mention,) = mentions(text)
+            assert (mention.paths[0], mention.start_line, mention.end_line) == (path, 3, 4)
 
 
 def test_a_name_that_begins_with_an_underscore_keeps_it(tmp_path: Path) -> None:
@@ -282,7 +374,7 @@ def test_a_name_that_begins_with_an_underscore_keeps_it(tmp_path: Path) -> None:
 
 def test_a_capitalised_word_after_where_is_is_a_name_also_where_it_is_nowhere(tmp_path: Path) -> None:
     machine = Machine(repository(tmp_path, {"a.py": "x = 1\n"}))
-    assert machine.ask("where is Gamma").answer.startswith("Nothing found: `Gamma` is in no file")
+    assert machine.ask("where is Gamma").answer.startswith("Nothing found: no `Gamma` is defined")
 
 
 def test_why_an_exception_is_raised_is_what_raises_it(tmp_path: Path) -> None:
@@ -381,7 +473,8 @@ def test_a_call_that_did_not_come_to_its_end_is_made_again() -> None:
 def test_what_is_not_there_is_not_invented(tmp_path: Path) -> None:
     root = repository(tmp_path, {"a.py": "def b():\n    return 1\n"})
     assert Machine(root).ask("why does Ghost.walk return null").answer == (
-        f"Nothing found: `Ghost.walk` is in no file that `rg … .` reads.\n\n{NO_MODEL}\n"
+        "Nothing found: no `Ghost.walk` is defined in this repository, and it is in no file that `rg … .` reads.\n\n"
+        f"{NO_MODEL}\n"
     )
     assert Machine(root).ask("why does b() return None").answer == (
         "Nothing found: no place that gives or raises `None` was recognised for `b`.\nThis is what was read:\n"

@@ -169,6 +169,14 @@ def five(x):
     assert nulls("a.py", code) == [("five", 27, [])]
 
 
+def test_what_is_given_where_there_is_nothing_counts() -> None:
+    code = (
+        "Item f(K k) {\n return all.stream().findAny().orElse(null);\n}\nItem g(K k) {\n return make(k, null);\n}\n"
+    )
+    assert nulls("A.java", f"class A {{\n{code}}}\n") == [("A.f", 3, [])]
+    assert nulls("a.py", "def f(x):\n    return next(iter(x), None)\n") == [("f", 2, [])]
+
+
 def test_what_only_goes_on_with_a_loop_or_ends_it_did_not_end_the_function() -> None:
     code = """
 def find(all):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from codeagent.providers.offline.investigation import Investigation, Visit
 from codeagent.providers.offline.source import Code, Function
-from codeagent.providers.offline.transcript import Transcript
+from codeagent.providers.offline.transcript import Transcript, place
 
-MAX_PLACES, MAX_LISTED = 20, 10
+MAX_PLACES, MAX_LISTED, MAX_NOTES, MAX_LEFT = 20, 10, 8, 5
 _PHRASES = """
 no_model  | No language model was used: this was found by fixed rules that search and read the code.
           | 没有使用语言模型：以下内容由固定规则搜索和阅读代码得出。
@@ -33,12 +34,19 @@ reached   | reached through {code} | 经由 {code}
 guessed   | the receiver's type is not known; chosen by the name | 接收者的类型未知，按名称选择
 defined   | `{name}` is defined here: | `{name}` 定义在：
 mentioned | `{name}` is mentioned here: | 提到 `{name}` 的位置：
-missing   | Nothing found: `{name}` is in no file that `{code} … .` reads. | 没有找到 `{name}`（搜索：`{code} … .`）。
+missing   | Nothing found: no `{name}` is defined in this repository, and it is in no file that `{code} … .` reads.
+          | 没有找到：仓库中没有定义 `{name}`，`{code} … .` 读取的文件中也没有它。
+unseen    | Nothing found of `{name}`; but see below what limited this. | 没有找到 `{name}`；但请看下面的受限之处。
 others    | No definition of `{name}` was recognised; others of that name: | 没有识别出 `{name}` 的定义；其他同名的：
 no_place  | Nothing found: no place that gives or raises {values} was recognised for {target}.
           | 没有找到：没有识别出 {target} 产生 {values} 的位置。
 read      | This is what was read: | 读到的内容：
+limits    | What limited this: | 受限之处：
 gaps      | Some calls failed, and their part is missing: {code}. | 部分调用失败，其内容缺失：{code}。
+unread    | Files that matched and were not read: {code}. | 匹配但没有阅读的文件：{code}。
+unwritten | Left out, as these names, or lines in these files, cannot be written exactly: {code}.
+          | 略去，因为这些名称或这些文件中的行无法准确写出：{code}。
+unfollowed | Functions further down that were not looked at: {code}. | 更深处没有查看的函数：{code}。
 stopped   | The search ended at its limit after {code} rounds; some calls were not followed.
           | 搜索在 {code} 轮后到达上限；部分调用没有跟踪。
 kinds     | Without a model only "why does X return null", "why does X raise Y" and "where is X" can be answered.
@@ -55,7 +63,7 @@ def compose(found: Investigation, transcript: Transcript) -> str:
     phrases = {name: texts[question.chinese] for name, *texts in rows}
     titles = [found.others.get(name, name) for name in found.names] or question.exceptions + question.files
     places = sorted(found.places, key=lambda one: one[1].kind == "decides")  # what was asked for comes first
-    shown = {word for _, place in places for word in place.code.text.split()}
+    shown = {word for _, at in places for word in at.code.text.split()}
     python = any(one.path.endswith(".py") for one in roots)
     values = [one for one in question.values if one in shown] or question.values[python:][:1] or question.exceptions
     target, about = (", ".join(f"`{one}`" for one in some) for some in (titles, values[:3]))
@@ -69,25 +77,37 @@ def compose(found: Investigation, transcript: Transcript) -> str:
         lines = [say("apart" if found.apart else question.kind), ""]
     elif roots or (question.kind in ("nothing", "raise") and any(any(hits) for hits in found.mentions.values())):
         ends = [_cited(one, code) for one in roots for code in one.statements if code.kind in ("return", "raise")]
-        lines += [say("no_place"), *([say("read"), *map("- {}".format, ends[:MAX_LISTED])] if ends else []), ""]
+        listed = [say("read"), *map("- {}".format, _cut(ends, MAX_LISTED))] if ends else []
+        lines += [say("no_place"), *listed, ""]
     lines[:0] = [line for name in found.others for line in (say("others", name=name), "")]
-    for number, (visit, place) in enumerate(places[:MAX_PLACES], 1):
-        function, first, last = visit.function, place.code.line, place.code.node.end_point.row + 1
-        where = f"{function.path}:{first}" + f"-{last}" * (last > first)
-        said = say(place.kind, _quoted(place.code.text), place=where, function=function.title)
-        notes = [say(one.kind, _cited(function, one)) for one in place.notes[:8]]
+    for number, (visit, at) in enumerate(places[:MAX_PLACES], 1):
+        function, first, last = visit.function, at.code.line, at.code.node.end_point.row + 1
+        where = place(function.path, f"{first}-{last}" if last > first else first)
+        notes = _cut([say(one.kind, _cited(function, one)) for one in at.notes], MAX_NOTES)
         notes += [say("reached", " → ".join(_steps(visit)))] if visit.before else []
-        lines += [f"{number}. {said}", *(f"   - {note}" for note in notes + [say("guessed")] * visit.guessed)]
-    lines += [f"… (+{len(places) - MAX_PLACES})"] * (len(places) > MAX_PLACES) + [""] * bool(places)
+        lines += [f"{number}. {say(at.kind, _quoted(at.code.text), place=where, function=function.title)}"]
+        lines += [f"{' ' * len(f'{number}. ')}- {note}" for note in notes + [say("guessed")] * visit.guessed]
+    lines += [f"\n… (+{len(places) - MAX_PLACES})"] * (len(places) > MAX_PLACES) + [""] * bool(places)
     for title, ways in found.mentions.items():
         for phrase, hits in zip(("defined", "mentioned"), ways, strict=True):
-            listed = [f"- {path}:{line}: {_quoted(text)}" for path, line, text in hits[:MAX_LISTED]]
-            listed += [f"- … (+{len(hits) - MAX_LISTED})"] * (len(hits) > MAX_LISTED)
-            lines += [say(phrase, name=title), *listed, ""] if hits else []
-        lines += [] if any(ways) else [say("missing", transcript.command.split()[0], name=title), ""]
-    lines += [say("gaps", ", ".join(transcript.failures))] if transcript.failures else []
-    lines += [say("stopped", str(transcript.rounds))] if transcript.wanted else []
-    return "\n".join([*lines, say("no_model"), *([] if titles else ["", say("need")])]) + "\n"
+            listed = _cut([f"{place(path, line)}: {_quoted(text)}" for path, line, text in hits], MAX_LISTED)
+            lines += [say(phrase, name=title), *map("- {}".format, listed), ""] if hits else []
+        phrase = "unseen" if any(transcript.left.values()) else "missing"
+        lines += [] if any(ways) else [say(phrase, transcript.command.split()[0], name=title), ""]
+    limits = [
+        say(kind, ", ".join(_cut([*map(_quoted, sorted(some))], MAX_LEFT)))
+        for kind, some in transcript.left.items()
+        if some
+    ]
+    limits += [say("stopped", str(transcript.rounds))] if transcript.wanted else []
+    lines += [say("limits"), *map("- {}".format, limits), ""] if limits else []
+    lines += [say("no_model"), *([] if titles else ["", say("need")])]
+    return "".join(one if one.isprintable() or one == "\n" else "…" for one in "\n".join([*lines, ""]))
+
+
+def _cut(some: Sequence[str], most: int) -> list[str]:
+    """What is listed of some, and how many more there are."""
+    return [*some[:most], *[f"… (+{len(some) - most})"] * (len(some) > most)]
 
 
 def _steps(visit: Visit) -> list[str]:
@@ -95,15 +115,15 @@ def _steps(visit: Visit) -> list[str]:
         return []
     function, line = visit.before.function, visit.call.line
     code = _quoted(function.text.split("\n")[line - 1])
-    return [*_steps(visit.before), f"`{function.title}`: {code} ({function.path}:{line})"]
+    return [*_steps(visit.before), f"`{function.title}`: {code} ({place(function.path, line)})"]
 
 
 def _cited(function: Function, code: Code) -> str:
-    return f"{_quoted(code.text)} ({function.path}:{code.line})"
+    return f"{_quoted(code.text)} ({place(function.path, code.line)})"
 
 
 def _quoted(text: str) -> str:
-    """A line between more backticks than it has in a row, so that it stays exact."""
-    line = re.sub(r"^(.{119}).{2,}", r"\1…", " ".join(text.split()))
+    """A line between more backticks than it has in a row, so that it stays exact; a place in it is none of ours."""
+    line = re.sub(r"(\.\w{1,8}:)\d+", r"\1…", re.sub(r"^(.{119}).{2,}", r"\1…", " ".join(text.split())))
     fence = max(re.findall("`+", line), default="") + "`"
     return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"

@@ -16,8 +16,8 @@ from codeagent.providers.offline.source import LANGUAGES, Call, Function, Place,
 from codeagent.providers.offline.transcript import Hit, Transcript
 
 MAX_LEVELS, MAX_FUNCTIONS, MAX_NAMES = 6, 60, 40
-MAX_FILES = 6  # that are read for one name
-FEW = 3  # files for following a call by its name alone, functions that decide one condition, steps to inherit from
+MAX_FILES, MAX_CALLED = 20, 6  # that are read for one name, of the question and of a call
+FEW = 3  # files for following a call by its name alone, steps to inherit from
 _SELF = ("", "this", "self", "cls", "super")
 _BUILT_IN = frozenset(name for kind in (str, bytes, dict, list, set, re.Pattern, re.Match) for name in dir(kind))
 _TEST = re.compile(r"(?:^|/)(?:_*tests?_*|testing|specs?)/|(?:^|/)test_[^/]*$|(?:[_.](?:test|spec)|Tests?)\.\w+$")
@@ -66,10 +66,12 @@ class Investigation:
         if not self.roots and not self.places and not (follows and transcript.wanted):
             self._find_mentions()
 
-    def _read(self, hits: Iterable[Hit]) -> list[Function]:
+    def _read(self, hits: Iterable[Hit], most: int = MAX_FILES) -> list[Function]:
         """The functions of the files where something was found."""
+        paths = dict.fromkeys(hit.path for hit in hits)
+        self._known.left["unread"] |= dict.fromkeys([*paths][most:])
         # Whole: in a file that is cut, nobody knows which type a function belongs to.
-        texts = [self._known.text(path) for path in list(dict.fromkeys(hit.path for hit in hits))[:MAX_FILES]]
+        texts = [self._known.text(path) for path in [*paths][:most]]
         return [function for text in texts if text for function in functions_of(*text)]
 
     def _definitions(self, names: Iterable[str], tests: bool = True) -> list[Hit]:
@@ -81,8 +83,9 @@ class Investigation:
         kept = [hit for hit in hits if tests or not _is_test(hit.path)]
         return [] if None in found else sorted(kept, key=lambda hit: (_is_test(hit.path), hit))
 
-    def _functions(self, name: str, hits: Iterable[Hit]) -> list[Function]:
-        return [one for one in self._read(hit for hit in hits if _says("defines", name, hit)) if one.name == name]
+    def _functions(self, name: str, hits: Iterable[Hit], most: int = MAX_FILES) -> list[Function]:
+        defined = [hit for hit in hits if _says("defines", name, hit)]
+        return [one for one in self._read(defined, most) if one.name == name]
 
     def _roots(self) -> list[Function]:
         """The functions that the question means; where it names files alone, all of these."""
@@ -115,12 +118,15 @@ class Investigation:
 
     def _follow(self, level: list[Visit]) -> None:
         seen, in_test = set[Function](), any(_is_test(one.path) for one in self.roots)
-        for _ in range(MAX_LEVELS if self.question.kind == "nothing" else MAX_LEVELS - 2):
+        deepest = MAX_LEVELS if self.question.kind == "nothing" else MAX_LEVELS - 2
+        for depth in range(deepest + 1):
             calls = list[tuple[Visit, Call, list[str]]]()
-            for visit in level:
-                if visit.function not in seen and len(seen) < MAX_FUNCTIONS:
-                    seen.add(visit.function)
-                    calls += [(visit, call, _types(call, visit.function)) for call in self._look_at(visit)]
+            for visit in (one for one in level if one.function not in seen):
+                if depth == deepest or len(seen) == MAX_FUNCTIONS:
+                    self._known.left["unfollowed"][visit.function.title] = None
+                    continue
+                seen.add(visit.function)
+                calls += [(visit, call, _types(call, visit.function)) for call in self._look_at(visit)]
             hits = self._definitions({name for _, call, types in calls for name in (call.name, *types)}, in_test)
             level = [reached for one in calls for reached in self._resolve(*one, hits)]
             if not level or self._known.wanted:
@@ -133,7 +139,7 @@ class Investigation:
             places, calls = function.raising(self.exceptions), list(calls_in(function.node))
         elif visit.call and visit.call.decides:
             returns = [at for at, one in enumerate(function.statements) if one.kind == "return"]
-            places = [function.place("decides", at) for at in returns[: 2 * FEW]]
+            places = [function.place("decides", at) for at in returns]
         else:
             places = function.nothing(self.question.values)
             calls = function.calls_behind(places)
@@ -149,11 +155,11 @@ class Investigation:
         guess = call.name not in _BUILT_IN and len({hit.path for hit in defined}) <= FEW
         guess &= self.question.kind == "nothing" and (not types or call.receiver in _SELF)
         for score in sorted({*likely.values()} - {0} | ({0} if guess else set()), reverse=True):
-            found = self._functions(call.name, [hit for hit in defined if likely[hit] == score])
+            found = self._functions(call.name, [hit for hit in defined if likely[hit] == score], MAX_CALLED)
             found = [one for one in found if one is not visit.function]
             found = [one for one in found if {one.owner, *one.bases} & {*types}] or found
             found = [one for one in found if one.parameters == call.arguments] or found
-            if len(self._known.wanted) > wanted or (call.decides and len(found) > FEW):
+            if len(self._known.wanted) > wanted:
                 return []
             if found:
                 return [Visit(one, visit, call, not score or visit.guessed) for one in found]

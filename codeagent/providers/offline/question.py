@@ -46,7 +46,12 @@ _NAME = r"[A-Za-z_$][\w$]*"
 _NAMES = re.compile(
     rf"({_NAME}(?:(?:\.|\#|::|->){_NAME})+)|[`'\"‘“「]({_NAME})(?:\(\))?[`'\"’”」]|(?<![\w$])(?:({_NAME})\("
     r"|([A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+|[A-Z]{2,}[a-z]\w*|[a-z$]+[a-z0-9]*[A-Z]\w*|_+[A-Za-z]\w*"
-    r"|[A-Za-z][A-Za-z0-9]*_\w*|(?<=here is )[A-Z][a-z0-9]+(?=(?: \w+)?\W*$))(?![\w$]))",
+    r"|[A-Za-z][A-Za-z0-9]*_\w*)(?![\w$]))",
+    re.ASCII,
+)
+_SUBJECT = re.compile(  # where only a name can stand
+    rf"here is ({_NAME})(?: \w+)?\W*$|hy does ({_NAME}) (?:\w+ )?(?:return|give|raise|throw)\b"
+    rf"|({_NAME})\s*(?:为什么|为何|为啥)?(?:总?是?会?(?:返回|抛出)|在哪)",
     re.ASCII,
 )
 _RAISED = re.compile(
@@ -56,10 +61,11 @@ _RAISED = re.compile(
     re.ASCII,
 )
 _PLAIN = frozenset(
-    """about after all and any are because but can class code could did does empty error fail false file find for
-    from function get gets give gives happen has have how into its line list method module none not nothing null only
-    object out raise raised raises result return returns see should string than that the then there this throw thrown
-    true type undefined value was what when where which while who why will with would you your""".split()
+    """about after all and any anything are because but can class code could did does empty error everything fail
+    false file find for from function get gets give gives happen has have how into it its line list method module none
+    not nothing null only object out raise raised raises result return returns see should something string than that
+    the then there they this throw thrown true type undefined value was what when where which while who why will with
+    would you your""".split()
 )
 
 
@@ -67,9 +73,10 @@ def parse(text: str) -> Question:
     """Reads a question."""
     rest, files = _FILE.sub(" ", text), tuple(dict.fromkeys(_FILE.findall(text)))
     kind, values = next((kind, values) for kind, values, words in _SYMPTOMS if re.search(words, text, re.I | re.S))
-    raised = ["".join(groups) for groups in _RAISED.findall(text)]
-    exceptions = tuple(dict.fromkeys(raised)) if kind == "raise" else ()
-    found = [one for groups in _NAMES.findall(rest) if (one := "".join(groups)) not in (*NULLS, *exceptions)]
+    exceptions = tuple(dict.fromkeys(map("".join, _RAISED.findall(text)))) if kind == "raise" else ()
+    found = [one for one in map("".join, _NAMES.findall(rest)) if one not in (*NULLS, *exceptions)]
+    subjects = [one for one in map("".join, _SUBJECT.findall(rest)) if one.lower() not in _PLAIN]
+    found = found or [one for one in subjects if one not in exceptions]
     parts = [[one for one in re.split(r"\.|#|::|->", name) if one not in ("self", "this")] for name in found]
     names = list(dict.fromkeys(".".join(one[-2:]) for one in parts))
     types = [name for name in names if name[:1].isupper() and "." not in name]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,16 @@ from codeagent.errors import ErrorKind
 
 MAX_FILES, MAX_PAGES = 40, 10  # pages of one file
 MAX_SAVED = 2_000  # lines of a search that returned more than a call shows
-SEARCHES = ("rg -n --no-heading -M 400", "grep -rnE")  # the second, in an image without the first, is any grep
+MAX_LINE = 400  # characters
+SEARCHES = (
+    f"rg -n --no-heading -M {MAX_LINE}",
+    "grep -rnE",
+)  # the second, in an image without the first, is any grep
+_OMITTED = "[Omitted long "  # what the first says in place of a line
+_HIT = re.compile(r"^(?!\./\.git/)(.+?):(\d+):(?![^\s:]*\.\w+:\d+:)(.*)$", re.MULTILINE)
+# What the checker of citations reads whole without quotation marks, and between backticks.
+_BARE = re.compile(r"(?:[\w./@+~$-]|[\[(][\w.-]+[\])](?=[\w/.-])){1,240}(?<!_)")
+_SPACED = re.compile(r"[^`:\\]*[^`:\\ ] [^`:\\]*\.[A-Za-z0-9]{1,8}")
 UNFINISHED = (ErrorKind.INTERRUPTED, ErrorKind.CANCELLED, ErrorKind.SANDBOX_FAILED)  # such a call is made again
 
 
@@ -28,13 +38,21 @@ class Hit(NamedTuple):
     text: str
 
 
+def place(path: str, lines: int | str = 1) -> str:
+    """`path:lines` as the checker of citations reads it whole; empty where it cannot be written exactly."""
+    if not path.isprintable() or "\N{REPLACEMENT CHARACTER}" in path or not re.search(r"[^\W\d_]", path):
+        return ""
+    return f"{path}:{lines}" if _BARE.fullmatch(path) else f"`{path}:{lines}`" * bool(_SPACED.fullmatch(path))
+
+
 class Transcript:
-    """The current turn. `wanted` are the next calls, as tool and arguments; `failures` failed; `command` searches."""
+    """The current turn. `wanted` are the next calls, as tool and arguments; `left` is what the answer has to do
+    without, by phrase; `command` searches."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.question, self.rounds = "", 0
         self.wanted: dict[tuple[str, str], None] = {}
-        self.failures: dict[str, None] = {}
+        self.left = defaultdict[str, dict[str, None]](dict)
         self._files: set[str] = set()
         self._outputs: dict[tuple[str, str], ToolOutput] = {}
         calls: dict[str, ToolCall] = {}
@@ -74,16 +92,34 @@ class Transcript:
             return None
         saved = re.search(r"read_file (/outputs/[\w.-]+)", output.text)  # where there is more than a call returns
         _, text = (saved and self.text(saved[1], MAX_SAVED)) or ("", output.text)
-        found = re.findall(r"^(?!(?:\./)?\.git/)(?:\./)?([^:\n]+):(\d+):(.{0,500})$", text, re.MULTILINE)
+        found = list[Hit]()
+        for path, line, shown in _HIT.findall(text):
+            if (
+                path.startswith("./")
+                and place(path[2:])
+                and len(shown) <= MAX_LINE
+                and not shown.startswith(_OMITTED)
+            ):
+                found.append(Hit(path[2:], int(line), shown))
+            else:  # what begins otherwise is the rest of a name with a line break in it
+                self._leave_out(path.removeprefix("./"))
         code = re.search(r"exit code [2-9]\d*|exit code 1\d+", output.text.partition("\n")[0])
         failure = output.error_kind or (code[0] if code and not found else "")
         failure = f"> {MAX_SAVED} lines" if saved and text.count("\n") >= MAX_SAVED else failure
-        self.failures |= {f"`{' '.join(self.command.split()[:2])} …`: {failure}": None} if failure else {}
-        return [Hit(path, int(line), shown) for path, line, shown in found]
+        self.left["gaps"] |= {f"{' '.join(self.command.split()[:2])} …: {failure}": None} if failure else {}
+        return found
+
+    def _leave_out(self, path: str) -> None:
+        """Its name is told so that nothing in it is taken for a place."""
+        self.left["unwritten"][path if place(path) else re.sub(r"(?<![A-KM-Za-km-z_])\d+", "…", path)] = None
 
     def text(self, path: str, last_line: int = 1_000_000) -> tuple[str, str] | None:
         """The path that a name stands for, and the text, cut a page below `last_line`; None when there is none."""
+        if not place(path):
+            self._leave_out(path)
+            return None
         if path not in self._files and len(self._files) >= MAX_FILES:
+            self.left["unread"][path] = None
             return None
         self._files.add(path)
         lines, last, total = dict[int, str](), 0, 0
@@ -98,7 +134,7 @@ class Transcript:
                 found = min(close, key=lambda one: one.rpartition("/")[2] != path.rpartition("/")[2])
                 return self.text(found, last_line) if found and found not in self._files else None
             if output and output.status == "error":
-                self.failures[f"`{path}`: {output.error_kind}"] = None
+                self.left["gaps"][f"{path}: {output.error_kind}"] = None
             shown = re.findall(r"^ *(\d+)\t(.*)", output.text, re.MULTILINE) if output else []
             lines |= {int(number): text for number, text in shown}
             if page == 0 and (not lines or not output):

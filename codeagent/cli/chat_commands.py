@@ -13,6 +13,7 @@ from codeagent.config import OFFLINE, require_key
 from codeagent.errors import Interrupted, UsageError
 from codeagent.settings import ProviderSettings
 from codeagent.ui import ending, wording
+from codeagent.ui.terminal import DEFAULT_IMAGE
 from codeagent.ui.turn import cost_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ class Chat:
     def say_how_to_go_on(self) -> None:
         """What can be done with the session in the shell, once something was asked in it."""
         if self._ended:
-            for line in ending.next_steps(self._ended[-1], changed=bool(self._patch())):
+            image = self._bench.choices.config.sandbox.image
+            named = "" if image == DEFAULT_IMAGE else image
+            for line in ending.next_steps(self._ended[-1], changed=bool(self._patch()), image=named):
                 self._say(line, "dim")
 
     def _remember(self, record: Mapping[str, Any]) -> None:

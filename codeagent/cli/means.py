@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 class Means:
     """`fresh` opens a private copy of its own from the untouched repository; `image` is the image's id.
 
-    `save_change` stores what could not be stored when it was made; it raises ToolError, SandboxError or StorageError.
+    `naming` ends once the protected files that git tracks have been named. `save_change` stores what could not be
+    stored when it was made; it raises ToolError, SandboxError or StorageError.
     """
 
     sandbox: DockerSandbox
@@ -46,6 +47,7 @@ class Means:
     evidence: Evidence
     tools: Mapping[str, Tool]
     context: Context
+    naming: Thread
     save_change: Callable[[], None]
 
 
@@ -56,7 +58,8 @@ def open_means(choices: Choices, session: Session, terminal: Terminal, closing: 
     opened, digest = _sandboxes(choices, session, terminal, closing)
     sandbox = opened(session.id)
     closing.callback(sandbox.close)
-    Thread(target=_name_tracked, args=(sandbox, terminal), name="tracked-protected", daemon=True).start()
+    naming = Thread(target=_name_tracked, args=(sandbox, terminal), name="tracked-protected", daemon=True)
+    naming.start()
     provider = open_provider(choices.config.provider, closing)
     gate = _open_gate(choices, session, sandbox)
     diff = StoredDiff(session, choices.repo, sandbox.diff, terminal.note)
@@ -70,6 +73,7 @@ def open_means(choices: Choices, session: Session, terminal: Terminal, closing: 
         _open_evidence(choices, sandbox, diff, closing),
         tools,
         context_for(provider, tools, session.diff_file),
+        naming,
         diff.catch_up,
     )
 
@@ -184,6 +188,5 @@ def _name_tracked(sandbox: DockerSandbox, terminal: Terminal) -> None:
     """Names protected files that git tracks: masks hide the files, but not git's history of them."""
     with suppress(CodeagentError, ToolError):
         if tracked := sandbox.tracked_protected():
-            terminal.note(
-                f"tracked by git, so git's history still shows it to commands: {', '.join(tracked)}", "warn"
-            )
+            said = "git tracks protected files; they are hidden, but commands can still read them in git's history"
+            terminal.note(f"{said}: {', '.join(tracked)}", "warn")

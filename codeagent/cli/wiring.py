@@ -27,7 +27,7 @@ from codeagent.cli.means import Means, changed_paths, context_for, open_means, o
 from codeagent.cli.verifier import Verifier
 from codeagent.conversation import Item, UserMessage
 from codeagent.errors import CodeagentError, Interrupted, SandboxError, StorageError
-from codeagent.events import Noted, SessionStarted, TurnEnded, TurnStarted
+from codeagent.events import Event, Noted, SessionStarted, TurnEnded, TurnStarted
 from codeagent.evidence.findings import Findings
 from codeagent.evidence.landmark import as_json
 from codeagent.keys import redactor
@@ -89,6 +89,7 @@ def _terminal(choices: Choices) -> Terminal:
     return Terminal(
         None if choices.json else sys.stdout,
         sys.stderr,
+        live=not (choices.json and streams.same_terminal(sys.stdout, sys.stderr)),
         quiet=choices.quiet,
         verbose=choices.verbose,
         no_color=choices.no_color,
@@ -171,6 +172,7 @@ class Workbench:
         With `fixing`, no turn starts when the command that verifies it cannot be seen to fail first.
         """
         journal = self.session.journal
+        self.terminal.begin_turn()
         journal.round = 0
         if message is not None:
             journal.turn += 1
@@ -206,12 +208,18 @@ class Workbench:
         return Limits(Bounds(config.max_rounds, config.time_limit, config.token_limit), Clock())
 
     def _run(self, means: Means, limits: Limits) -> Ending:
+        def emit(event: Event) -> None:
+            # The container starts beside the first inference, and what is to be said of it comes before any call.
+            while means.naming.is_alive() and not self.interrupts.pending:
+                means.naming.join(0.05)
+            self.session.emit(event)
+
         dispatcher = Dispatcher(
             means.tools,
             review=means.gate,
             redact=redactor(each.api_key for each in self.choices.config.providers.values()),
             observe=means.evidence.observe,
-            emit=self.session.emit,
+            emit=emit,
             limits=limits,
             interrupts=self.interrupts,
         )
@@ -229,7 +237,7 @@ class Workbench:
                     interrupts=self.interrupts,
                     notes=lambda: self._told(means.evidence.notes()),
                     begin_round=self._begin_round,
-                    emit=self.session.emit,
+                    emit=emit,
                     progress=self.terminal.hint,
                 )
             )

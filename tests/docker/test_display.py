@@ -124,6 +124,27 @@ def test_plain_terminals_get_no_colour(program: Program, repo: Path, environ: di
     assert ("\x1b" in sent) == (environ["TERM"] == "xterm")
 
 
+def test_json_on_the_terminal_of_the_progress_has_nothing_redrawn_below_it(program: Program, repo: Path) -> None:
+    (repo / ".env").write_text("S=1")
+    for command in (["init", "-q"], ["add", "-f", "."]):
+        subprocess.run(["git", *command], cwd=repo, check=True)
+    with PtyScreen(200) as pty:
+        argv = program.argv("ask", "where is f", "--repo", str(repo), "--model", "offline", "--json")
+        env = {**program.with_model(None), "TERM": "xterm"}
+        ran = subprocess.run(
+            argv, env=env, stdin=subprocess.DEVNULL, stdout=pty.stream, stderr=pty.stream, timeout=90, check=False
+        )
+        sent = pty.sent
+    assert ran.returncode == 0
+    assert "\x1b[J" not in sent
+    lines = sent.splitlines()
+    assert {json.loads(line)["type"] for line in lines if line.startswith("{")} >= {"session_started", "turn_ended"}
+    # What git tracks is named before the first call, whichever was ready first.
+    tracked = next(at for at, line in enumerate(lines) if line.endswith("in git's history: .env\x1b[0m"))
+    called = next(at for at, line in enumerate(lines) if '"type":"tool_call"' in line)
+    assert tracked < called
+
+
 def test_a_reader_of_json_that_goes_away_ends_the_run_quietly(program: Program, repo: Path, engine: Engine) -> None:
     slow = {"command": "sleep 300", "workdir": None, "timeout_seconds": None, "writes": False}
     with ModelServer([reply(call("run_command", slow, "c1")), reply(text("x"))], prefix="free") as server:

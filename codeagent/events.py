@@ -41,7 +41,7 @@ class SessionResumed:
     """A later process goes on with the session, with these choices from here on (see SessionStarted).
 
     `interrupted_calls` had no output in the log and were answered now; `damaged_lines` could not be read;
-    `orphan_outputs` had no call in it and are left out.
+    `orphan_outputs` had no call in it and are left out, as are `unreadable_items` of responses.
     """
 
     type: ClassVar[str] = "session_resumed"
@@ -57,6 +57,7 @@ class SessionResumed:
     verify: str | None = None
     verify_repeat: int = 1
     orphan_outputs: int = 0
+    unreadable_items: int = 0
 
 
 @dataclass(frozen=True, slots=True)

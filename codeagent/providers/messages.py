@@ -137,6 +137,9 @@ class Messages:
         ) and self._list.forget_thinking(self._sent):
             self._written.forget()
             return "the server does not take its earlier thinking; sent again without it"
+        if forgotten := self._list.forget_unknown(self._sent, words):
+            self._written.forget()
+            return forgotten
         name = refused_field(failure, [name for name in _OPTIONAL if name not in self._without])
         if not name:
             return ""

@@ -9,7 +9,7 @@ from codeagent.conversation import AssistantMessage, Item, Json, Reasoning, Sour
 from codeagent.providers.arguments import parsed_object
 from codeagent.providers.call_ids import messages_ids, tool_name
 from codeagent.providers.encoding import digest, encoded
-from codeagent.providers.source import groups, source_of
+from codeagent.providers.source import groups, named_types, not_taken, source_of
 
 API = "messages"
 _THINKING = ("thinking", "redacted_thinking")
@@ -45,6 +45,7 @@ class MessageList:
         self._model = model
         self._ids = messages_ids()
         self._unreadable: set[str] = set()  # responses whose thinking the server no longer takes
+        self._unknown: set[str] = set()  # types of opaque blocks that the server does not know
 
     def forget_thinking(self, items: Sequence[Item]) -> bool:
         """Never send the thinking of these again. False when there is none."""
@@ -52,6 +53,13 @@ class MessageList:
         responses = {s.response for s in sources if s is not None and self._same_model(s)}
         self._unreadable |= responses
         return bool(responses)
+
+    def forget_unknown(self, items: Sequence[Item], words: str) -> str:
+        """Never send again the opaque blocks of these whose type the server names in its refusal; empty when none."""
+        sources = [item.source for item in items if isinstance(item, Reasoning) and self._same_model(item.source)]
+        unknown = named_types(sources, words) - {*_THINKING, "compaction"} - self._unknown
+        self._unknown |= unknown
+        return not_taken(unknown) if unknown else ""
 
     def encode(self, items: Sequence[Item], start: int) -> list[bytes]:
         """The messages of the items from `start` on. A response never continues before `start`: what one request
@@ -105,7 +113,9 @@ class MessageList:
             arguments = given if isinstance(given, dict) else parsed_object(item.arguments) or {}
             return {**kept, "id": self._ids(item.call_id), "name": tool_name(item.name), "input": arguments}
         readable = source is not None and self._same_model(source) and source.response not in self._unreadable
-        return payload if readable and isinstance(payload.get("type"), str) else None
+        kind = payload.get("type")
+        taken = isinstance(kind, str) and kind not in ("", "tool_result", *self._unknown)
+        return payload if readable and taken else None
 
     def _same_model(self, source: Source) -> bool:
         return source.api == API and source.provider == self._provider and source.model == self._model

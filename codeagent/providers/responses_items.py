@@ -20,13 +20,15 @@ from codeagent.providers.arguments import usable_arguments
 from codeagent.providers.call_ids import any_ids, tool_name
 from codeagent.providers.encoding import digest, encoded
 from codeagent.providers.failures import Failure
-from codeagent.providers.source import source_of
+from codeagent.providers.source import named_types, not_taken, source_of
 
 API = "responses"
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 COMPACTION = "compaction"
 _EXECUTED_BY_CLIENT = ("shell_call", "local_shell_call", "apply_patch_call", "computer_call", "mcp_approval_request")
 """Calls of tools that codeagent never offers. They could not be answered, and unanswered ones are refused."""
+_NEVER_OPAQUE = (*_EXECUTED_BY_CLIENT, "message", "function_call_output", "custom_tool_call_output")
+"""No server writes such an item in a form that has to be sent back unread: an edited log may hold one."""
 _UNREADABLE = re.compile(r"invalid_encrypted_content|encrypted.*could not be")
 
 
@@ -82,6 +84,7 @@ class Input:
         self._stored = stored
         self.call_id = any_ids()
         self._unreadable: set[str] = set()  # responses whose opaque items the server can no longer open
+        self._unknown: set[str] = set()  # types of opaque items that the server does not know
         self._custom: set[str] = set()  # call ids that are answered in the form of a custom tool
 
     def forget(self, items: Sequence[Item], failure: Failure) -> str:
@@ -91,6 +94,9 @@ class Input:
         """
         words = failure.words
         opaque = [item.source for item in items if isinstance(item, Reasoning) and self._replayed(item)]
+        if unknown := named_types(opaque, words) - {"reasoning", COMPACTION}:
+            self._unknown |= unknown
+            return not_taken(unknown)
         compactions = [source for source in opaque if source.payload.get("type") == COMPACTION]
         ids = [str(each.payload["id"]).lower() for each in compactions if each.payload.get("id")]
         named = COMPACTION in words or any(re.search(rf"\b{re.escape(each)}\b", words) for each in ids)
@@ -154,7 +160,9 @@ class Input:
         payload = item.source.payload
         if (
             not isinstance(payload.get("type"), str)
-            or payload["type"] in _EXECUTED_BY_CLIENT
+            or not payload["type"]
+            or payload["type"] in _NEVER_OPAQUE
+            or payload["type"] in self._unknown
             or item.source.response in self._unreadable
         ):
             return False

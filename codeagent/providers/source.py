@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from codeagent.conversation import Item, Source, ToolOutput, UserMessage
 
@@ -35,3 +36,13 @@ def _together(one: Item, next_one: Item) -> bool:
         return True  # an author that does not tell its responses apart, such as the offline one
     # Two responses may be equal; the second one begins again at its first place.
     return first.response == second.response and first.position < second.position
+
+
+def named_types(sources: Iterable[Source], words: str) -> set[str]:
+    """The types of these that a server names in its refusal (`words`, in lower case)."""
+    kinds = {kind for source in sources if isinstance(kind := source.payload.get("type"), str) and kind}
+    return {kind for kind in kinds if re.search(rf"(?<!\w){re.escape(kind.lower())}(?!\w)", words)}
+
+
+def not_taken(types: Iterable[str]) -> str:
+    return f"the server does not take items of the type {', '.join(sorted(types))}; sent again without them"

@@ -38,8 +38,9 @@ class History:
     `message` is what the user said last; `outcome` is that of the last turn, None when it did not end. `pending` was
     asked on a command line whose process ended before the turn about it had begun. `patching`, `verify` and
     `verify_repeat` are the session's choices (see `events.SessionStarted`).
-    `interrupted_calls` had no output in the log. `compactions` are what had been compacted, in order; `compaction` is
-    what an API made of the rounds that the last summary stands for (none: it did not).
+    `interrupted_calls` had no output in the log; `unreadable_items` of responses are left out, as no API could have
+    written them. `compactions` are what had been compacted, in order; `compaction` is what an API made of the rounds
+    that the last summary stands for (none: it did not).
     """
 
     items: tuple[Item, ...] = ()
@@ -57,6 +58,7 @@ class History:
     outcome: str | None = None
     interrupted_calls: tuple[str, ...] = ()
     orphan_outputs: int = 0
+    unreadable_items: int = 0
     compactions: tuple[Compacted, ...] = ()
     compaction: tuple[Item, ...] = ()
     shown: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -170,6 +172,7 @@ class _Reader:
             outcome=self._outcome,
             interrupted_calls=tuple(interrupted),
             orphan_outputs=self._orphans,
+            unreadable_items=0,  # whoever retypes them counts them
             compactions=tuple(self._compactions),
             compaction=self._compaction,
             shown=self._shown,
@@ -281,7 +284,7 @@ def _kind(record: Record) -> ErrorKind | None:
 
 def _api_of(raw: Sequence[Any]) -> str:
     """The API that an output came from, told by its form."""
-    kinds = {item.get("type") for item in raw if isinstance(item, dict)}
+    kinds = {str(item.get("type")) for item in raw if isinstance(item, dict)}
     if kinds & {"tool_use", "text", "thinking", "redacted_thinking"}:
         return "messages"
     return "responses" if kinds & {"message", "function_call", "reasoning"} else "chat"

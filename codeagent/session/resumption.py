@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codeagent.conversation import AssistantMessage, Item, Reasoning, UserMessage
@@ -13,7 +13,7 @@ from codeagent.inference import Provider
 from codeagent.outcome import Outcome
 from codeagent.session.history import History, interrupted_output, rebuild
 from codeagent.session.log import Log
-from codeagent.session.retype import retype
+from codeagent.session.retype import Retyping
 from codeagent.session.store import EVENTS, Session
 
 GOES_ON = "The turn was stopped here, and now it goes on. Continue with the task where you left it."
@@ -39,11 +39,12 @@ class Setup:
 
 def read_history(folder: Path) -> tuple[History, int]:
     """The conversation so far, and how many lines of the log could not be read. Raises StorageError."""
-    log = Log(folder / EVENTS)
+    log, retyping = Log(folder / EVENTS), Retyping()
     try:
-        return rebuild(log, retype), log.damaged
+        history = rebuild(log, retyping)
     except OSError as error:
         raise StorageError(f"The session {folder.name} cannot be read: {error.strerror}.") from error
+    return replace(history, unreadable_items=retyping.left_out), log.damaged
 
 
 def require_open_turn(session_id: str, history: History) -> None:
@@ -89,6 +90,7 @@ def take_up(session: Session, history: History, damaged: int, setup: Setup, mess
             verify=setup.verify,
             verify_repeat=setup.verify_repeat,
             orphan_outputs=history.orphan_outputs,
+            unreadable_items=history.unreadable_items,
         )
     )
     for call_id in calls:

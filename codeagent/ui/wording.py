@@ -200,6 +200,8 @@ def repairs(resumed: Mapping[str, Any]) -> list[str]:
         )
     if outputs := int(resumed.get("orphan_outputs") or 0):
         said.append(f"left out: {counted(outputs, 'output')} whose call is not in the log")
+    if items := int(resumed.get("unreadable_items") or 0):
+        said.append(f"left out: {counted(items, 'item')} of the model's responses that no API could have written")
     return said
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from codeagent.ui import streams
 from codeagent.ui.citations import MARKS, PLAIN_MARKS, marked
-from codeagent.ui.inert import inert
+from codeagent.ui.inert import cells, inert
 from codeagent.ui.literal import answer_parser
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.markdown import Markdown, MarkdownElement
 
 
@@ -56,9 +56,20 @@ def rendered(text: str, width: int, *, colour: bool, mark: Callable[[str], str] 
     import io
 
     from rich.console import Console
+    from rich.containers import Renderables
+    from rich.segment import Segment
     from rich.theme import Theme
 
-    console = Console(
+    class Whole(Console):
+        def render_lines(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None, **settings: Any
+        ) -> list[list[Segment]]:
+            """What stands in a list or a quotation as it is: a long line of code is not cut off there either."""
+            if isinstance(renderable, Renderables):
+                return list(Segment.split_lines(self.render(renderable, options)))
+            return super().render_lines(renderable, options, **settings)
+
+    console = Whole(
         file=io.StringIO(),
         width=max(width, 20),
         force_terminal=colour,
@@ -71,11 +82,18 @@ def rendered(text: str, width: int, *, colour: bool, mark: Callable[[str], str] 
         theme=Theme({"markdown.code": "cyan"}),  # rich's own has a black background, on white screens too
     )
     with console.capture() as capture:
-        console.print(_markdown(inert(text), mark), crop=False)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n") + "\n"
+        console.print(_markdown(inert(text), mark, unbroken=width - _BESIDE), crop=False)
+    shown = capture.get().replace(_UNBROKEN_SPACE, " ")
+    return "\n".join(line.rstrip() for line in shown.splitlines()).strip("\n") + "\n"
 
 
-def _markdown(text: str, mark: Callable[[str], str]) -> Markdown:
+_UNBROKEN_SPACE = "\uffff"
+"""Stands for a space of code within a line while lines are made; inert text holds none."""
+_BESIDE = 12
+"""Columns that a list may take beside its text."""
+
+
+def _markdown(text: str, mark: Callable[[str], str], unbroken: int) -> Markdown:
     from rich.markdown import CodeBlock, Heading, Markdown, TableElement
     from rich.syntax import Syntax
     from rich.text import Text
@@ -87,11 +105,8 @@ def _markdown(text: str, mark: Callable[[str], str]) -> Markdown:
             yield self.text
 
     class CloseCode(CodeBlock):
-        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            code = Syntax(str(self.text).rstrip(), self.lexer_name, theme=self.theme, word_wrap=True, padding=(0, 2))
-            if options.max_width < console.width:  # in a list or a quotation, which would cut a longer line off
-                yield code
-                return
+        def __rich_console__(self, _console: Console, _options: ConsoleOptions) -> RenderResult:
+            code = Syntax(str(self.text).rstrip(), self.lexer_name, theme=self.theme)
             # Long lines are left to the terminal, which takes no newline into what is copied from it.
             for line in code.highlight(code.code).split():
                 yield Text("  ", no_wrap=True, overflow="ignore").append_text(line)
@@ -117,4 +132,6 @@ def _markdown(text: str, mark: Callable[[str], str]) -> Markdown:
         for part in token.children or ():
             if part.type in ("text", "code_inline"):
                 part.content = mark(part.content)
+            if part.type == "code_inline" and cells(part.content) <= unbroken:
+                part.content = part.content.replace(" ", _UNBROKEN_SPACE)
     return markdown

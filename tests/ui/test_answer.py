@@ -38,8 +38,10 @@ def test_on_a_terminal_markdown_is_rendered_and_code_is_kept() -> None:
 def test_a_line_of_code_is_never_broken_or_cut() -> None:
     line = "docker run --rm " + "--volume /somewhere:/elsewhere " * 3 + "image"
     assert rendered(f"Run:\n\n```sh\n{line}\nls\n```\n", 40, colour=False) == f"Run:\n\n  {line}\n  ls\n"
-    listed = rendered(f"- so:\n\n  ```sh\n  {line}\n  ```\n", 40, colour=False)
-    assert "".join(listed.split()) == "•so:" + "".join(line.split())
+    listed = rendered(f"- so:\n\n  ```sh\n  {line}\n  ```\n- > ```\n  > {line}\n  > ```\n", 40, colour=False)
+    assert listed == f" • so:\n     {line}\n • ▌   {line}\n"
+    told = rendered("To look at it again, run `git diff --stat` here.", 30, colour=False)
+    assert told == "To look at it again, run\ngit diff --stat here.\n"
 
 
 NAMES = [

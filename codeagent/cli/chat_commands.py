@@ -78,8 +78,8 @@ class Chat:
         if name == "/exit":
             return False
         if name not in self._commands:
-            near = get_close_matches(name, HELP, n=1)
-            perhaps = f"Did you mean {near[0]}? " if near else ""
+            near = get_close_matches(name[1:], [known[1:] for known in HELP], n=1)
+            perhaps = f"Did you mean /{near[0]}? " if near else ""
             raise UsageError(f"There is no command {name}.", f"{perhaps}/help lists the commands.")
         self._commands[name](rest)
         return True

@@ -51,12 +51,14 @@ NEXT: Mapping[Outcome, str] = {
     Outcome.TOO_MANY_ERRORS: 'Give it another direction: codeagent resume "…" --session {id}',
     Outcome.STOPPED_BY_USER: "Go on: codeagent resume --session {id}",
     Outcome.INTERRUPTED: "Go on: codeagent resume --session {id}",
-    Outcome.MODEL_FAILED: "Try again: codeagent resume --session {id} (--model NAME asks another one)",
-    Outcome.SANDBOX_FAILED: (
-        "Find the cause: codeagent doctor{image}; then try again: codeagent resume --session {id} "
-        "(--image IMAGE takes another one)"
-    ),
+    Outcome.MODEL_FAILED: "Try again: codeagent resume --session {id} (--model NAME asks another model)",
+    Outcome.SANDBOX_FAILED: "Find the cause: codeagent doctor; then try again: codeagent resume --session {id}",
 }
+
+_OF_ANOTHER_IMAGE = (
+    "Find the cause: codeagent doctor --image {image}; then try again: codeagent resume --session {id} "
+    "(--image IMAGE takes another image)"
+)
 
 CITATION: Mapping[str, str] = {
     "read": "read",
@@ -176,7 +178,9 @@ def next_lines(
     """
     lines = []
     if outcome in set(Outcome) and (hint := NEXT.get(Outcome(str(outcome)))):
-        lines.append(hint.format(id=session_id, image=f" --image {shlex.quote(image)}" if image else ""))
+        if image and outcome == Outcome.SANDBOX_FAILED:
+            hint = _OF_ANOTHER_IMAGE
+        lines.append(hint.format(id=session_id, image=shlex.quote(image)))
     elif outcome == Outcome.ANSWERED:
         what = "Verify again, with the next turn" if changed and verification == "not_run" else "Ask more"
         lines.append(f'{what}: codeagent resume "…" --session {session_id}')

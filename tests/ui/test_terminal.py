@@ -130,7 +130,7 @@ def test_where_the_sandbox_failed_the_image_that_was_named_is_looked_at_and_anot
     _, err = plain(log.records)
     assert err.splitlines()[-1] == (
         "Find the cause: codeagent doctor --image 'no such:1'; then try again: "
-        "codeagent resume --session 20260301-090000-abcde (--image IMAGE takes another one)"
+        "codeagent resume --session 20260301-090000-abcde (--image IMAGE takes another image)"
     )
 
 

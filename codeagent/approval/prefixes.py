@@ -23,7 +23,7 @@ Prefix = tuple[str, ...]
 _NEVER = (
     SHELLS
     | WRAPPERS.keys()
-    | (known_programs() - {"git", "go"})
+    | (known_programs() - {"git"})
     | frozenset(
         "python pypy node nodejs deno bun ts-node tsx ruby irb perl php lua luajit tclsh wish expect R Rscript julia "
         "java jshell scala kotlin groovy clojure ghci runghc runhaskell ocaml erl elixir iex awk gawk mawk nawk sed "
@@ -45,11 +45,11 @@ _RUNNING = frozenset("run exec x dlx rebase bisect submodule config filter-branc
 _READING_GIT = frozenset(name.split()[0] for name in git.COMMANDS)
 # Programs whose first operand is a file and no sub-command.
 _FILE_PROGRAMS = frozenset("mkdir touch cp mv ln chmod chown install patch tee".split())
-_NAMES_PROGRAM = re.compile(
-    r"-{1,2}[\w-]*(exec|command|program|pager|editor|hook|config|script|plugin|shell|pack|rcfile|textconv|ext-diff|"
-    r"output|agent|init|eval|env|wrapper)[\w-]*(=.*)?",
-    re.DOTALL,
-)
+_NAMED = (
+    "exec command program pager editor hook config script plugin shell pack rcfile textconv ext-diff output outdir "
+    "outfile agent init eval env wrapper tool"
+).split()
+_SHORTEST_BEGINNING = 3
 
 WORKSPACE = "/workspace"
 _BETWEEN_WORDS = r"[\s'\"|&;<>()$`{}]+"
@@ -66,7 +66,7 @@ def offered_prefix(script: str) -> Prefix:
     name = argv[0]
     if not asking[0].words[0].bare or "/" in name or name in _NEVER or _VERSIONED.fullmatch(name):
         return ()
-    if any(_NAMES_PROGRAM.fullmatch(word) for word in argv):
+    if any(_names_program(name, word) for word in argv):
         return ()
     if name == "git" and argv[1:2] and argv[1] in _READING_GIT:
         return ()
@@ -82,9 +82,27 @@ def covered(prefix: Prefix, script: str) -> bool:
     asking = _asking(script)
     return bool(asking) and all(
         command.argv[: len(prefix)] == prefix
-        and not any(_NAMES_PROGRAM.fullmatch(word) for word in command.argv[len(prefix) :])
+        and not any(_names_program(prefix[0], word) for word in command.argv[len(prefix) :])
         for command in asking
     )
+
+
+def _names_program(program: str, word: str) -> bool:
+    """Whether a word is an option that names a program, a configuration or an output, or a file of such options.
+
+    Most programs take an abbreviation (`--outp=x`) for the option.
+    """
+    if word.startswith("@"):
+        return program not in _RUNS_SCRIPT  # where it is the name of a package
+    if not word.startswith("-"):
+        return False
+    name = word.partition("=")[0].lstrip("-").lower()
+    if any(named in name for named in _NAMED):
+        return True
+    last = re.split("[-_]", name)[-1]
+    if len(last) >= _SHORTEST_BEGINNING and any(named.startswith(last) for named in _NAMED):
+        return True
+    return not word.startswith("--") and (name.startswith("o") or name == "c")
 
 
 def _asking(script: str) -> list[Command]:

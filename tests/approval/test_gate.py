@@ -246,7 +246,12 @@ def test_a_prefix_grant_covers_its_commands_alone_or_beside_commands_that_read()
     ask = person("prefix", *["no"] * 20)
     bench = Bench(ask=ask)
     assert bench.run("npm test").decision == "allow"
-    allowed = ["npm test", "npm test -- -u", "cd web && npm test | tail -5", "npm test 2>&1"]
+    allowed = [
+        "npm test",
+        "npm test -- -u -count=1 --timeout=5 @a/b",
+        "cd web && npm test | tail -5",
+        "npm test 2>&1",
+    ]
     asked = [
         "npm install",
         "npm",
@@ -258,6 +263,11 @@ def test_a_prefix_grant_covers_its_commands_alone_or_beside_commands_that_read()
         "npx test",
         "./npm test",
         "npm test --script-shell=./x",
+        "npm test --script-she ./x",
+        "npm test -- --outp=x",
+        "npm test -- --outDir x",
+        "npm test -- -o x",
+        "npm test -- -c x.json",
         "sudo npm test",
         "npm test & ls",
         "(npm test; node x.js)",

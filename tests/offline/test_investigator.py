@@ -257,7 +257,7 @@ def test_an_exception_that_nothing_raises_by_its_name_is_shown_where_it_is_defin
 def test_what_is_mentioned_only_and_a_file_without_functions_are_not_called_missing(tmp_path: Path) -> None:
     machine = Machine(repository(tmp_path, TENACITY))
     assert machine.ask("where is `limit`").answer == (
-        "`limit` is mentioned here:\n"
+        "No definition of `limit` was recognised; it is mentioned here:\n"
         f"- doc/retry.rst:1: `A RetryError says that the limit was reached.`\n\n{NO_MODEL}\n"
     )
     found = machine.ask("where is retry.rst")
@@ -271,7 +271,7 @@ def test_each_of_several_names_is_told_by_itself(tmp_path: Path) -> None:
     assert found.answer.startswith(
         "`power_for` is defined here:\n- robot/motor.py:2: `def power_for(self, angle):`\n"
     )
-    assert "\n\nNothing found: no `walk_for` is defined in this repository, and it is in no file" in (found.answer)
+    assert "\n\nNothing found: no `walk_for` is defined in this repository" in (found.answer)
 
 
 ODD = (b"my file.py", b'a b/it\'s, "so".py', b"app/[id]/a.py", b"a+b.py", b"\xe7\x94\xa8\xe6\x88\xb7 1.py")
@@ -303,9 +303,9 @@ def test_a_name_of_a_file_is_written_so_that_it_is_read_whole_or_left_out(
 def test_what_is_only_in_files_that_are_left_out_is_not_called_missing(tmp_path: Path) -> None:
     found = Machine(repository(tmp_path, {"back`tick.py": "class Alpha:\n    pass\n"})).ask("where is Alpha")
     assert found.answer == (
-        "Nothing found of `Alpha`; but see below what limited this.\n\nWhat limited this:\n"
-        "- Left out, as these names, "
-        f"or lines in these files, cannot be written exactly: `` back`tick.py ``.\n\n{NO_MODEL}\n"
+        "Nothing found: no `Alpha` is defined in this repository, nor mentioned, as far as it was searched.\n\n"
+        "What limited this:\n- Left out, as names or lines cannot be written exactly: `` back`tick.py ``.\n\n"
+        f"{NO_MODEL}\n"
     )
 
 
@@ -325,7 +325,9 @@ def test_all_candidates_are_listed_or_counted(tmp_path: Path, count: int) -> Non
     assert found.citations[::2] == [f"a{at:02}.py:4" for at in range(min(count, 20))]
     assert "\n9. a08.py:4 in `Alpha.get`: `return None`\n   - when" in found.answer
     assert "\n10. a09.py:4 in `Alpha.get`: `return None`\n    - when" in found.answer
-    unread = "- Files that matched and were not read: `a20.py`, `a21.py`, `a22.py`, `a23.py`, `a24.py`.\n"
+    unread = (
+        "- Files that matched and were not read to their end: `a20.py`, `a21.py`, `a22.py`, `a23.py`, `a24.py`.\n"
+    )
     assert (unread in found.answer) == ("What limited this" in found.answer) == (count > 20)
 
 
@@ -342,7 +344,7 @@ def test_functions_that_are_too_far_down_are_named(tmp_path: Path) -> None:
         "".join(f"def f{at}(x):\n    return f{at + 1}(x)\n\n\n" for at in range(9)) + "def f9(x):\n    return None\n"
     )
     found = Machine(repository(tmp_path, {"a.py": code})).ask("why does f0() return None")
-    assert "- Functions further down that were not looked at: `f6`.\n" in found.answer
+    assert "- Functions further down, not looked at: `f6`.\n" in found.answer
 
 
 def test_a_function_of_its_own_package_is_called_before_others_of_that_name(tmp_path: Path) -> None:
@@ -473,7 +475,7 @@ def test_a_call_that_did_not_come_to_its_end_is_made_again() -> None:
 def test_what_is_not_there_is_not_invented(tmp_path: Path) -> None:
     root = repository(tmp_path, {"a.py": "def b():\n    return 1\n"})
     assert Machine(root).ask("why does Ghost.walk return null").answer == (
-        "Nothing found: no `Ghost.walk` is defined in this repository, and it is in no file that `rg … .` reads.\n\n"
+        "Nothing found: no `Ghost.walk` is defined in this repository, nor mentioned, as far as it was searched.\n\n"
         f"{NO_MODEL}\n"
     )
     assert Machine(root).ask("why does b() return None").answer == (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from codeagent.providers.offline.investigation import Investigation, Visit
 from codeagent.providers.offline.source import Code, Function
@@ -34,19 +34,18 @@ reached   | reached through {code} | 经由 {code}
 guessed   | the receiver's type is not known; chosen by the name | 接收者的类型未知，按名称选择
 defined   | `{name}` is defined here: | `{name}` 定义在：
 mentioned | `{name}` is mentioned here: | 提到 `{name}` 的位置：
-missing   | Nothing found: no `{name}` is defined in this repository, and it is in no file that `{code} … .` reads.
-          | 没有找到：仓库中没有定义 `{name}`，`{code} … .` 读取的文件中也没有它。
-unseen    | Nothing found of `{name}`; but see below what limited this. | 没有找到 `{name}`；但请看下面的受限之处。
+only      | No definition of `{name}` was recognised; it is mentioned here: | 没有识别出 `{name}` 的定义；提到它：
+missing   | Nothing found: no `{name}` is defined in this repository, nor mentioned, as far as it was searched.
+          | 没有找到：就搜索所及，仓库中没有定义、也没有提到 `{name}`。
 others    | No definition of `{name}` was recognised; others of that name: | 没有识别出 `{name}` 的定义；其他同名的：
 no_place  | Nothing found: no place that gives or raises {values} was recognised for {target}.
           | 没有找到：没有识别出 {target} 产生 {values} 的位置。
 read      | This is what was read: | 读到的内容：
 limits    | What limited this: | 受限之处：
 gaps      | Some calls failed, and their part is missing: {code}. | 部分调用失败，其内容缺失：{code}。
-unread    | Files that matched and were not read: {code}. | 匹配但没有阅读的文件：{code}。
-unwritten | Left out, as these names, or lines in these files, cannot be written exactly: {code}.
-          | 略去，因为这些名称或这些文件中的行无法准确写出：{code}。
-unfollowed | Functions further down that were not looked at: {code}. | 更深处没有查看的函数：{code}。
+unread    | Files that matched and were not read to their end: {code}. | 匹配而没有读完的文件：{code}。
+unwritten | Left out, as names or lines cannot be written exactly: {code}. | 名称或行无法准确写出，略去：{code}。
+unfollowed | Functions further down, not looked at: {code}. | 更深处没有查看的函数：{code}。
 stopped   | The search ended at its limit after {code} rounds; some calls were not followed.
           | 搜索在 {code} 轮后到达上限；部分调用没有跟踪。
 kinds     | Without a model only "why does X return null", "why does X raise Y" and "where is X" can be answered.
@@ -58,28 +57,41 @@ need      | NEEDS INPUT: a class, a function or a file of this repository, by na
 
 def compose(found: Investigation, transcript: Transcript) -> str:
     """The whole answer, in Chinese for a question in Chinese, else in English."""
-    question, roots, lines = found.question, found.roots, list[str]()
+    question = found.question
     rows = re.findall(r"^(\w+) *\| (.*?) *\| (.*)$", re.sub(r"\n +\|", "|", _PHRASES), re.MULTILINE)
     phrases = {name: texts[question.chinese] for name, *texts in rows}
     titles = [found.others.get(name, name) for name in found.names] or question.exceptions + question.files
-    places = sorted(found.places, key=lambda one: one[1].kind == "decides")  # what was asked for comes first
-    shown = {word for _, at in places for word in at.code.text.split()}
-    python = any(one.path.endswith(".py") for one in roots)
+    shown = {word for _, at in found.places for word in at.code.text.split()}
+    python = any(one.path.endswith(".py") for one in found.roots)
     values = [one for one in question.values if one in shown] or question.values[python:][:1] or question.exceptions
     target, about = (", ".join(f"`{one}`" for one in some) for some in (titles, values[:3]))
 
     def say(phrase: str, code: str = "", **more: str) -> str:
         return str(phrases[phrase]).format(code=code, target=target, values=about or "Exception", **more)
 
-    if not titles or question.kind == "other" or len(found.names) < len(question.names):
-        lines = [say("kinds"), ""]
-    if places:
-        lines = [say("apart" if found.apart else question.kind), ""]
-    elif roots or (question.kind in ("nothing", "raise") and any(any(hits) for hits in found.mentions.values())):
-        ends = [_cited(one, code) for one in roots for code in one.statements if code.kind in ("return", "raise")]
-        listed = [say("read"), *map("- {}".format, _cut(ends, MAX_LISTED))] if ends else []
-        lines += [say("no_place"), *listed, ""]
-    lines[:0] = [line for name in found.others for line in (say("others", name=name), "")]
+    lines = [line for name in found.others for line in (say("others", name=name), "")]
+    if found.places:
+        lines += [say("apart" if found.apart else question.kind), "", *_places(found, say)]
+    else:
+        partly = not titles or question.kind == "other" or len(found.names) < len(question.names)
+        lines += [say("kinds"), ""] if partly else []
+        lines += _nothing(found, say)
+    for title, (defined, uses) in found.mentions.items():
+        for phrase, hits in (("defined", defined), ("mentioned" if defined else "only", uses)):
+            listed = _cut([f"{place(path, line)}: {_quoted(text)}" for path, line, text in hits], MAX_LISTED)
+            lines += [say(phrase, name=title), *map("- {}".format, listed), ""] if hits else []
+        lines += [] if defined or uses else [say("missing", name=title), ""]
+    left = {kind: _cut([*map(_quoted, sorted(some))], MAX_LEFT) for kind, some in transcript.left.items() if some}
+    left |= {"stopped": [str(transcript.rounds)]} if transcript.wanted else {}
+    limits = [f"- {say(kind, ', '.join(some))}" for kind, some in left.items()]
+    lines += [*([say("limits"), *limits, ""] if limits else []), say("no_model")]
+    lines += [] if titles else ["", say("need")]
+    return "".join(one if one.isprintable() or one == "\n" else "…" for one in "\n".join([*lines, ""]))
+
+
+def _places(found: Investigation, say: Callable[..., str]) -> list[str]:
+    """All places as a numbered list, what was asked for first."""
+    lines, places = list[str](), sorted(found.places, key=lambda one: one[1].kind == "decides")
     for number, (visit, at) in enumerate(places[:MAX_PLACES], 1):
         function, first, last = visit.function, at.code.line, at.code.node.end_point.row + 1
         where = place(function.path, f"{first}-{last}" if last > first else first)
@@ -87,22 +99,15 @@ def compose(found: Investigation, transcript: Transcript) -> str:
         notes += [say("reached", " → ".join(_steps(visit)))] if visit.before else []
         lines += [f"{number}. {say(at.kind, _quoted(at.code.text), place=where, function=function.title)}"]
         lines += [f"{' ' * len(f'{number}. ')}- {note}" for note in notes + [say("guessed")] * visit.guessed]
-    lines += [f"\n… (+{len(places) - MAX_PLACES})"] * (len(places) > MAX_PLACES) + [""] * bool(places)
-    for title, ways in found.mentions.items():
-        for phrase, hits in zip(("defined", "mentioned"), ways, strict=True):
-            listed = _cut([f"{place(path, line)}: {_quoted(text)}" for path, line, text in hits], MAX_LISTED)
-            lines += [say(phrase, name=title), *map("- {}".format, listed), ""] if hits else []
-        phrase = "unseen" if any(transcript.left.values()) else "missing"
-        lines += [] if any(ways) else [say(phrase, transcript.command.split()[0], name=title), ""]
-    limits = [
-        say(kind, ", ".join(_cut([*map(_quoted, sorted(some))], MAX_LEFT)))
-        for kind, some in transcript.left.items()
-        if some
-    ]
-    limits += [say("stopped", str(transcript.rounds))] if transcript.wanted else []
-    lines += [say("limits"), *map("- {}".format, limits), ""] if limits else []
-    lines += [say("no_model"), *([] if titles else ["", say("need")])]
-    return "".join(one if one.isprintable() or one == "\n" else "…" for one in "\n".join([*lines, ""]))
+    return [*lines, *[f"\n… (+{len(places) - MAX_PLACES})"] * (len(places) > MAX_PLACES), ""]
+
+
+def _nothing(found: Investigation, say: Callable[..., str]) -> list[str]:
+    """That no place was found, and what was read of the functions in question."""
+    ends = [_cited(one, code) for one in found.roots for code in one.statements if code.kind in ("return", "raise")]
+    known = found.question.kind in ("nothing", "raise") and any(any(hits) for hits in found.mentions.values())
+    listed = [say("read"), *map("- {}".format, _cut(ends, MAX_LISTED))] if ends else []
+    return [say("no_place"), *listed, ""] if found.roots or known else []
 
 
 def _cut(some: Sequence[str], most: int) -> list[str]:

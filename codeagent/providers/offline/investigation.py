@@ -68,10 +68,10 @@ class Investigation:
 
     def _read(self, hits: Iterable[Hit], most: int = MAX_FILES) -> list[Function]:
         """The functions of the files where something was found."""
-        paths = dict.fromkeys(hit.path for hit in hits)
-        self._known.left["unread"] |= dict.fromkeys([*paths][most:])
+        paths = list(dict.fromkeys(hit.path for hit in hits))
+        self._known.leave_out("unread", *paths[most:])
         # Whole: in a file that is cut, nobody knows which type a function belongs to.
-        texts = [self._known.text(path) for path in [*paths][:most]]
+        texts = [self._known.text(path) for path in paths[:most]]
         return [function for text in texts if text for function in functions_of(*text)]
 
     def _definitions(self, names: Iterable[str], tests: bool = True) -> list[Hit]:
@@ -123,7 +123,7 @@ class Investigation:
             calls = list[tuple[Visit, Call, list[str]]]()
             for visit in (one for one in level if one.function not in seen):
                 if depth == deepest or len(seen) == MAX_FUNCTIONS:
-                    self._known.left["unfollowed"][visit.function.title] = None
+                    self._known.leave_out("unfollowed", visit.function.title)
                     continue
                 seen.add(visit.function)
                 calls += [(visit, call, _types(call, visit.function)) for call in self._look_at(visit)]

@@ -17,13 +17,8 @@ from codeagent.errors import ErrorKind
 
 MAX_FILES, MAX_PAGES = 40, 10  # pages of one file
 MAX_SAVED = 2_000  # lines of a search that returned more than a call shows
-MAX_LINE = 400  # characters
-SEARCHES = (
-    f"rg -n --no-heading -M {MAX_LINE}",
-    "grep -rnE",
-)  # the second, in an image without the first, is any grep
-_OMITTED = "[Omitted long "  # what the first says in place of a line
-_HIT = re.compile(r"^(?!\./\.git/)(.+?):(\d+):(?![^\s:]*\.\w+:\d+:)(.*)$", re.MULTILINE)
+SEARCHES = ("rg -n --no-heading -M 400", "grep -rnE")  # the second, in an image without the first, is any grep
+_HIT = re.compile(r"^(?!\./\.git/)(.+?):(\d+):(?![^\s:]*\.\w+:\d+:)(.{0,500})", re.MULTILINE)
 # What the checker of citations reads whole without quotation marks, and between backticks.
 _BARE = re.compile(r"(?:[\w./@+~$-]|[\[(][\w.-]+[\])](?=[\w/.-])){1,240}(?<!_)")
 _SPACED = re.compile(r"[^`:\\]*[^`:\\ ] [^`:\\]*\.[A-Za-z0-9]{1,8}")
@@ -93,52 +88,47 @@ class Transcript:
         saved = re.search(r"read_file (/outputs/[\w.-]+)", output.text)  # where there is more than a call returns
         _, text = (saved and self.text(saved[1], MAX_SAVED)) or ("", output.text)
         found = list[Hit]()
-        for path, line, shown in _HIT.findall(text):
-            if (
-                path.startswith("./")
-                and place(path[2:])
-                and len(shown) <= MAX_LINE
-                and not shown.startswith(_OMITTED)
-            ):
+        for path, line, shown in _HIT.findall(
+            text
+        ):  # a path that begins otherwise is the end of one with line breaks
+            if path.startswith("./") and place(path[2:]) and not shown.startswith("[Omitted long "):
                 found.append(Hit(path[2:], int(line), shown))
-            else:  # what begins otherwise is the rest of a name with a line break in it
-                self._leave_out(path.removeprefix("./"))
-        code = re.search(r"exit code [2-9]\d*|exit code 1\d+", output.text.partition("\n")[0])
+            else:
+                self.leave_out("unwritten", path.removeprefix("./"))
+        code = re.search(r"exit code (?!0|1\b)\d+", output.text.partition("\n")[0])
         failure = output.error_kind or (code[0] if code and not found else "")
-        failure = f"> {MAX_SAVED} lines" if saved and text.count("\n") >= MAX_SAVED else failure
-        self.left["gaps"] |= {f"{' '.join(self.command.split()[:2])} …: {failure}": None} if failure else {}
+        if failure := f"> {MAX_SAVED} lines" if saved and text.count("\n") >= MAX_SAVED else failure:
+            self.leave_out("gaps", f"{' '.join(self.command.split()[:2])} …: {failure}")
         return found
 
-    def _leave_out(self, path: str) -> None:
-        """Its name is told so that nothing in it is taken for a place."""
-        self.left["unwritten"][path if place(path) else re.sub(r"(?<![A-KM-Za-km-z_])\d+", "…", path)] = None
+    def leave_out(self, phrase: str, *names: str) -> None:
+        """Names that cannot be written are told so that nothing in them is taken for a place."""
+        told = (re.sub(r"(?<![A-KM-Za-km-z_])\d+", "…", one) if phrase == "unwritten" else one for one in names)
+        self.left[phrase] |= dict.fromkeys(told)
 
     def text(self, path: str, last_line: int = 1_000_000) -> tuple[str, str] | None:
         """The path that a name stands for, and the text, cut a page below `last_line`; None when there is none."""
-        if not place(path):
-            self._leave_out(path)
-            return None
-        if path not in self._files and len(self._files) >= MAX_FILES:
-            self.left["unread"][path] = None
+        if not place(path) or len(self._files | {path}) > MAX_FILES:
+            self.leave_out("unread" if place(path) else "unwritten", path)
             return None
         self._files.add(path)
-        lines, last, total = dict[int, str](), 0, 0
-        for page in range(MAX_PAGES):  # all that follow the first are asked for at once, a little shorter than it
-            start, stop = last + 1 + (page - 1) * (last * 3 // 4), last + page * (last * 3 // 4)
-            if page and start > min(last_line, total):
-                break
-            numbers = {"start_line": start, "end_line": stop} if page else {"start_line": None, "end_line": None}
-            output = self._ask("read_file", path=path, **numbers)
-            if output and output.error_kind == "file_not_found":
-                close = re.split(r",\s+|\n", output.text.partition("close matches:")[2].strip())
-                found = min(close, key=lambda one: one.rpartition("/")[2] != path.rpartition("/")[2])
-                return self.text(found, last_line) if found and found not in self._files else None
-            if output and output.status == "error":
-                self.left["gaps"][f"{path}: {output.error_kind}"] = None
-            shown = re.findall(r"^ *(\d+)\t(.*)", output.text, re.MULTILINE) if output else []
-            lines |= {int(number): text for number, text in shown}
-            if page == 0 and (not lines or not output):
-                return None
-            if page == 0 and output and (of := re.search(r"lines \d+-\d+ of (\d+)", output.text.partition("\n")[0])):
-                last, total = max(lines), int(of[1])
+        output = self._ask("read_file", path=path, start_line=None, end_line=None)
+        if output and output.error_kind == "file_not_found":
+            close = re.split(r",\s+|\n", output.text.partition("close matches:")[2].strip())
+            found = min(close, key=lambda one: one.rpartition("/")[2] != path.rpartition("/")[2])
+            return self.text(found, last_line) if found and found not in self._files else None
+        if not (lines := self._lines(path, output)):
+            return None
+        last, of = max(lines), re.search(r"lines \d+-\d+ of (\d+)", output.text.partition("\n")[0] if output else "")
+        step = last * 3 // 4 or 1  # all pages that follow are asked for at once, a little shorter than the first
+        starts = range(last + 1, min(last_line, int(of[1]) if of else last) + 1, step)
+        for start in starts[:MAX_PAGES]:
+            lines |= self._lines(path, self._ask("read_file", path=path, start_line=start, end_line=start + step - 1))
+        self.leave_out("unread", *[path] * (len(starts) > MAX_PAGES))
         return path, "\n".join(lines.get(at, "") for at in range(1, max(lines) + 1))
+
+    def _lines(self, path: str, output: ToolOutput | None) -> dict[int, str]:
+        if output and output.status == "error":
+            self.leave_out("gaps", f"{path}: {output.error_kind}")
+        found = re.findall(r"^ *(\d+)\t(.*)", output.text, re.MULTILINE) if output else []
+        return {int(number): line for number, line in found}

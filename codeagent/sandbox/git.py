@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,7 @@ def find(repo: Path) -> Repository:
             continue
         folder = _git_folder(entry)
         common = _common(folder) if folder else None
-        if folder is None or common is None or not folder.is_relative_to(common):
+        if folder is None or common is None:
             return Repository()
         prefix = "" if top == repo else f"{repo.relative_to(top).as_posix()}/"
         return Repository(top, folder, common, prefix)
@@ -94,10 +95,10 @@ def _git_folder(entry: Path) -> Path | None:
     A directory elsewhere must name this work tree as its own: otherwise a repository could have any other one of the
     user's mounted beside it.
     """
-    if entry.is_dir() and not entry.is_symlink():
-        return entry if (entry / "HEAD").exists() else None
+    if _is_folder(entry):
+        return entry if os.path.lexists(entry / "HEAD") else None
     folder = _target(entry)
-    return folder if folder is not None and (folder / "HEAD").exists() and _belongs(folder, entry) else None
+    return folder if folder is not None and os.path.lexists(folder / "HEAD") and _belongs(folder, entry) else None
 
 
 def _target(entry: Path) -> Path | None:
@@ -116,15 +117,23 @@ def _belongs(folder: Path, entry: Path) -> bool:
     return bool(trees) and (folder / trees[-1]).resolve() == entry.parent.resolve()
 
 
-def _common(folder: Path) -> Path:
+def _common(folder: Path) -> Path | None:
+    """The directory that a git directory shares with others: only a linked work tree's lies in one.
+
+    It is mounted as well. What a repository made up could name any folder above, the user's home among them.
+    """
     text = _read(folder / "commondir", 4096).strip()
-    return Path(os.path.normpath(folder / text)) if text else folder
+    if not text:
+        return folder
+    common = Path(os.path.normpath(folder / text))
+    is_one = all(os.path.lexists(common / name) for name in ("HEAD", "objects", "refs"))
+    return common if is_one and folder.parent == common / "worktrees" else None
 
 
 def _read(path: Path, limit: int = MAX_CONFIG) -> str:
-    if not path.is_file():  # a FIFO would hold us
-        return ""
     try:
+        if not path.is_file():  # a FIFO would hold us
+            return ""
         with path.open("rb") as file:
             return os.fsdecode(file.read(limit))
     except OSError:
@@ -233,7 +242,7 @@ def replacements_in_copy(repository: Repository, repo: Path, gits: Sequence[str]
 
 def _directories(folder: Path) -> Iterator[Path]:
     """A git directory, those of its linked work trees, and those of its submodules; no links are followed."""
-    waiting = [(folder, True)] if folder.is_dir() and not folder.is_symlink() else []
+    waiting = [(folder, True)] if _is_folder(folder) else []
     while waiting:
         here, is_git = waiting.pop()
         if is_git:
@@ -245,23 +254,38 @@ def _directories(folder: Path) -> Iterator[Path]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    if folder.is_symlink() or not folder.is_dir():
+    if not _is_folder(folder):
         return []
-    return [path for path in folder.iterdir() if path.is_dir() and not path.is_symlink()]
+    try:
+        return [path for path in folder.iterdir() if _is_folder(path)]
+    except OSError:
+        return []  # gone, or closed to us, and so to the container
+
+
+def _is_folder(path: Path) -> bool:
+    return _kind(path) == stat.S_IFDIR
+
+
+def _kind(path: Path) -> int:
+    """What it is itself, links not followed; 0 where nothing can be seen."""
+    try:
+        return stat.S_IFMT(path.lstat().st_mode)
+    except OSError:
+        return 0
 
 
 def _configs(folder: Path) -> Iterator[Path]:
     """The configuration files in a git directory: its own, per-worktree ones, those of its submodules."""
     for here in _directories(folder):
         for name in ("config", "config.worktree"):
-            if (here / name).is_file() and not (here / name).is_symlink():
+            if _kind(here / name) == stat.S_IFREG:
                 yield here / name
 
 
 def hooks(repo: Path, gits: Iterable[str]) -> list[str]:
     """The hooks folders of the git directories inside, relative to `repo`."""
     found = (path / "hooks" for entry in gits for path in _directories(repo / entry))
-    return sorted(path.relative_to(repo).as_posix() for path in found if path.is_dir() and not path.is_symlink())
+    return sorted(path.relative_to(repo).as_posix() for path in found if _is_folder(path))
 
 
 def mounts_inside(texts: Mapping[str, str], hooks: Iterable[str], generated: Path) -> list[Mount]:
@@ -330,6 +354,6 @@ def ignore_files_above(repository: Repository) -> list[tuple[str, str]]:
     for depth in range(len(names) - 1, -1, -1):
         folder = "".join(f"{name}/" for name in names[:depth])
         path = repository.top / folder / ".gitignore"
-        if path.is_file() and not path.is_symlink():
+        if _kind(path) == stat.S_IFREG:
             found.append((folder, _read(path)))
     return found

@@ -201,3 +201,15 @@ def test_git_keeps_to_the_folder_that_it_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "canary").exists()
     run_git(tmp_path, "diff")
     assert (tmp_path / "canary").exists()
+
+
+@pytest.mark.parametrize("up", ["../..", "../../..", "../../../.."])
+@pytest.mark.parametrize("name", ["evil", "worktrees"])
+def test_a_repository_cannot_bring_in_the_folders_around_it(tmp_path: Path, up: str, name: str) -> None:
+    """A file for `.git` that names a directory of the repository's own, which names one above as shared."""
+    repo = tmp_path / "worktrees"
+    write(repo, {".git": f"gitdir: {name}/w\n", f"{name}/w/HEAD": "x", f"{name}/w/gitdir": "../../.git\n"})
+    write(repo, {f"{name}/w/commondir": f"{up}\n"})
+    assert git.find(repo) == git.Repository()
+    write(repo, {".git": "gitdir: w\n", "w/HEAD": "x", "w/gitdir": "../.git\n", "w/commondir": f"{up}\n"})
+    assert git.find(repo) == git.Repository()

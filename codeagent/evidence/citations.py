@@ -75,8 +75,12 @@ _HOST_ENDINGS = frozenset("com org net io dev app local localhost cn de fr uk eu
 
 _DIGITS = r"[0-9]{1,7}"
 _RANGE = rf"{_DIGITS}(?:\s?[-–—~]\s?L?{_DIGITS})?"
-_NAME = r"[^\s`'\"<>|*?:;,，。；：、！？（）【】「」『』《》“”‘’(){}\[\]=#&^%!]"
-_PATH = rf"(?:[A-Za-z]:[\\/])?(?:{_NAME}|[\[({{](?={_NAME}*[\])}}][\w/.-])|(?<=\w)[\])}}](?=[\w/.-])){{1,250}}"
+_CONTROL = r"\x00-\x08\x0e-\x1f\x7f-\x9f"
+_SEQUENCE = rf"\x1b\[[0-?]{{0,40}}[ -/]{{0,4}}[@-~]|\x1b\][^\s{_CONTROL}]{{0,200}}\x07|\x1b[()]|[{_CONTROL}]"
+"""What moves a terminal may stand in the name of a file, and is a part of it, brackets and all."""
+_NAME = rf"[^\s{_CONTROL}" + r"`'\"<>|*?:;,，。；：、！？（）【】「」『』《》“”‘’(){}\[\]=#&^%!]"
+_BRACKETED = rf"[\[({{](?={_NAME}*[\])}}][\w/.-])|(?<=\w)[\])}}](?=[\w/.-])"
+_PATH = rf"(?:[A-Za-z]:[\\/])?(?:{_NAME}|{_SEQUENCE}|{_BRACKETED}){{1,250}}"
 _L = rf"L(?={_DIGITS}(?!\d|[./_]*[A-Za-z/]|-(?!L\d)[A-Za-z]))"  # not the name of a file, L0.py
 _PLACE = re.compile(
     rf"(?<![A-Za-z0-9_./\\-])(?P<path>{_PATH})"
@@ -177,7 +181,7 @@ def readings(written: str) -> tuple[str, ...]:
     forms = [path]
     if path[:2] in ("a/", "b/"):
         forms.append(path[2:])
-    if not path.isascii():
+    if not path.isascii() and not re.search(rf"[{_CONTROL}]", path):
         # In text without spaces between words, the name begins where the Latin letters do.
         latin = re.search(r"(?<![\x21-\x7e])\w[\x21-\x7e]*$", path, re.ASCII)
         if latin:

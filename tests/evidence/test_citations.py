@@ -49,6 +49,12 @@ def places(text: str) -> list[tuple[str, int, int]]:
         ("a.py:1.5 took 3.2.1:4 of 10.0.0.1:8080 and ::1", []),
         ("at 10:30, 16:9, 1:1", []),
         ("a.py: 3", [("a.py", 3, 3)]),
+        ("1. src/User\x1b[31mService.java:28,", [("src/User\x1b[31mService.java", 28, 28)]),
+        (
+            "`src/User\x1b]0;pwn\x07Serv\x9b1mice\x7f.java:3`",
+            [("src/User\x1b]0;pwn\x07Serv\x9b1mice\x7f.java", 3, 3)],
+        ),
+        ("src/a\x1b(B.py:4 and \x1b[1mb.py:5", [("src/a\x1b(B.py", 4, 4), ("\x1b[1mb.py", 5, 5)]),
         ("a.py:3%", []),
         ("", []),
     ],

@@ -1,17 +1,21 @@
 """Files that decide what a check checks: a change to one of them is no fix.
 
-If a diff touches one, the change is verified without that part, with the file as it is in the untouched tree.
+If a diff touches one, the change is verified without that part, with the file as it is in the untouched tree. Of what
+may be the program's as well as the check's it is only told that the check may rest on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from posixpath import basename, dirname
 
 from codeagent.patches import SYMLINK, FilePatch
-from codeagent.verification.names import in_sources, is_configuration, is_product, is_test
-from codeagent.verification.reach import Read, reached
+from codeagent.verification.insource import runs_doctests
+from codeagent.verification.names import in_sources, is_code, is_configuration, is_product, is_test
+from codeagent.verification.reach import Reached, Read, reached
+from codeagent.verification.roles import Roles
 from codeagent.verification.shadowing import Installed, KindOf, shadowing
 from codeagent.verification.tree import Tree
 
@@ -26,24 +30,54 @@ class Untouched:
     tree: Tree = field(default_factory=Tree)
 
 
-def guarded(patches: Sequence[FilePatch], command: str, untouched: Untouched) -> list[str]:
-    """The paths of a diff that may not decide, sorted. `command` is the verification command."""
-    reach = reached(command, untouched.read, untouched.tree)
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """`paths` of a diff may not decide; they are sorted. `doubts` say of others, as `PATH: CLAUSE`, why a passing run
+    may be due to what is checked. `doctests`: the check runs the examples in Python's docstrings."""
+
+    paths: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    doctests: bool = False
+
+
+def guard(patches: Sequence[FilePatch], command: str, untouched: Untouched) -> Guarded:
+    """What of a diff may not decide, and what may not be relied on. `command` is the verification command."""
+    read = cache(untouched.read)
+    untouched = replace(untouched, read=read)
+    reach = reached(command, read, untouched.tree)
+    roles = Roles(read, untouched.tree, reach.names, (command, *reach.texts))
+    found = _guarded(patches, reach, roles, untouched)
+    doctests = runs_doctests(command, read) or any("doctest" in text for text in reach.texts)
+    return Guarded(tuple(sorted(found)), tuple(_doubts(patches, found, roles)), doctests)
+
+
+def _doubts(patches: Sequence[FilePatch], found: set[str], roles: Roles) -> Iterator[str]:
+    left = [patch.path for patch in patches if not set(patch.paths) & found]
+    for path in left:
+        clause = roles.doubt(path)
+        if not clause and not any(map(is_code, left)):
+            clause = "it is no code, and the change has none"
+        if clause:
+            yield f"{path}: {clause}"
+
+
+def _guarded(patches: Sequence[FilePatch], reach: Reached, roles: Roles, untouched: Untouched) -> set[str]:
     created = _created(patches)
     checks = (path for path in untouched.tree.files if reach.names(path) or _named_as_guarded(path))
     shadows = shadowing(created, untouched.kind_of, untouched.installed, reach.roots, checks)
     tree = _without_links_to_the_program(untouched.tree)
-    return sorted(
-        {
-            path
-            for patch in patches
-            for path in patch.paths
-            if _is_executable(patch)
-            or path in shadows
-            or (path in created and reach.builds(path))
-            or any(reach.names(name) or _named_as_guarded(name) for name in tree.names_of(path))
-        }
-    )
+    return {
+        path
+        for patch in patches
+        for path in patch.paths
+        if _is_executable(patch)
+        or path in shadows
+        or (path in created and reach.builds(path))
+        or any(
+            reach.names(name) or _named_as_guarded(name) or roles.is_of_the_check(name)
+            for name in tree.names_of(path)
+        )
+    }
 
 
 def _named_as_guarded(path: str) -> bool:

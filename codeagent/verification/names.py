@@ -73,10 +73,24 @@ _CONFIGURATION = _any_of(
     ).split()
 )
 """Beside every hidden file: tools look for those, and linters for what `.gitignore` leaves out."""
-_CONFIGURATION_FOLDERS = frozenset("gradle buildsrc node_modules vendor venv site-packages cmake".split())
+_CONFIGURATION_FOLDERS = frozenset(
+    "gradle buildsrc node_modules vendor venv site-packages cmake third_party third-party thirdparty 3rdparty extern "
+    "subprojects".split()
+)
+"""Those of others' code, too: the frameworks of tests lie there."""
 
 _PRODUCTS = re.compile(r".*\.(?:o|a|so(?:\.[\d.]+)?|dylib|dll|exe|class|jar|war|pyc|pyo|pyd|node|wasm)")
 """What a compiler makes: `make` and loaders take it as it is, in the place of what its sources say."""
+
+_CODE = tuple(
+    (
+        ".py .pyi .pyx .js .jsx .mjs .cjs .ts .tsx .mts .cts .vue .svelte .java .kt .kts .groovy .scala "
+        ".clj .cljs .c .h .cc .cpp .cxx .hh .hpp .hxx .inl .m .mm .cs .fs .vb .go .rs .rb .php .pl .pm .lua "
+        ".r .jl .swift .dart .ex .exs .erl .hs .ml .mli .nim .zig .d .f90 .f .pas .sh .bash .zsh .ksh .fish "
+        ".ps1 .bat .awk .sed .sql .html .htm .css .scss .less .jinja .jinja2 .j2 .tmpl .tpl .erb .ejs .hbs "
+        ".proto .graphql .y .l .s .asm .v .sv .vhd .el .lisp .scm .tcl .coffee .elm .bats"
+    ).split()
+)
 
 _PLUGIN_FOLDERS = (".dist-info", ".egg-info", "meta-inf")
 """Runners load what the metadata in such folders names, without being told."""
@@ -121,6 +135,11 @@ def is_configuration(path: str) -> bool:
         return True
     # Deeper down, a `tasks.py` is a module like any other.
     return path.lower() == "tasks.py" or _CONFIGURATION.match(name) is not None
+
+
+def is_code(path: str) -> bool:
+    """Whether a path is named as a program's text is, templates and queries among it; all else is data."""
+    return path.lower().endswith(_CODE)
 
 
 def is_product(path: str) -> bool:

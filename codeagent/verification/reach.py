@@ -17,15 +17,18 @@ from posixpath import basename, dirname, join, normpath, splitext
 from codeagent.verification.configured import configurations, named_files, test_folders
 from codeagent.verification.makefile import Makefile
 from codeagent.verification.mentions import mentioned, object_of
-from codeagent.verification.names import drives, in_checks, in_sources, is_configuration, is_test, subject
+from codeagent.verification.names import drives, in_checks, in_sources, is_code, is_configuration, is_test, subject
 from codeagent.verification.shellwords import (
+    PLACE,
     commands,
     meanings,
     modules,
     operands,
     path_of,
     shell_words,
+    spellings,
     started_by_node,
+    values,
     with_unknown,
 )
 from codeagent.verification.tree import Tree
@@ -45,19 +48,21 @@ _DISCOVERED = {
 }
 """What runners take for tests by themselves, beside what is guarded everywhere. Without a slash: in any folder."""
 _BY_NODE = ("/index.js", "/index.mjs", "/index.ts", ".js", ".cjs", ".mjs", ".ts", ".json")
+_COMPARING = frozenset("diff cmp comm colordiff".split())
 _MOST_FILES = 60
 _MOST_CHARACTERS = 200_000
-_MOST_COMMANDS = 2_000
+_MOST_COMMANDS, _MOST_WORDS = 2_000, 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
     """`names(path)` tells whether the command reaches a path, `builds(path)` whether make would take a new file for
-    what a recipe makes. In `roots` Python looks for modules, beside the top."""
+    what a recipe makes. In `roots` Python looks for modules, beside the top. `texts` are the shell's that run."""
 
     names: Callable[[str], bool]
     builds: Callable[[str], bool]
     roots: frozenset[str]
+    texts: tuple[str, ...] = ()
 
 
 def reached(command: str, read: Read, tree: Tree | None = None) -> Reached:
@@ -67,7 +72,13 @@ def reached(command: str, read: Read, tree: Tree | None = None) -> Reached:
     reach.follow(command, "")
     reach.configure()
     reach.names |= mentioned(command, read, reach.tree)
-    return Reached(reach.matcher(), reach.is_built, frozenset(reach.roots - {"", "."}))
+    return Reached(reach.matcher(), reach.is_built, frozenset(reach.roots - {"", "."}), reach.texts())
+
+
+def _patterns(names: Iterable[str]) -> list[str]:
+    """The patterns among names; an unknown folder (`$HERE/check.sh`) may be the top as well."""
+    patterns = {name for name in names if set(name) & set("*?[") and not set(name) <= set("*./")}
+    return sorted(patterns | {name[2:] for name in patterns if name.startswith("*/") and name[2:].strip("*./")})
 
 
 @dataclass
@@ -79,19 +90,27 @@ class Reach:
     names: set[str] = field(default_factory=set)
     discovered: set[str] = field(default_factory=set)
     roots: set[str] = field(default_factory=set)
+    data: set[str] = field(default_factory=set)
+    """Patterns of what the check compares with, or reads its examples in, unless it is the program's text."""
     targets: dict[str, list[str]] = field(default_factory=dict)
     """What makefiles make, with what each is made of: paths, `%` in pattern rules, `*` for what is not known."""
     _seen: set[tuple[str, str]] = field(default_factory=set)
 
     def matcher(self) -> Callable[[str], bool]:
-        patterns = [name for name in self.names if set(name) & set("*?[") and not set(name) <= set("*./")]
+        patterns, data = _patterns(self.names), _patterns(self.data)
 
         def matches(path: str) -> bool:
             if path in self.names or any(fnmatchcase(path, pattern) for pattern in patterns):
                 return True
+            is_data = path in self.data or any(fnmatchcase(path, pattern) for pattern in data)
+            if is_data and not is_code(path) and not in_sources(path):
+                return True
             return any(fnmatchcase(basename(path), pattern) for pattern in self.discovered)
 
         return matches
+
+    def texts(self) -> tuple[str, ...]:
+        return tuple(sorted({script for script, _ in self._seen}))
 
     def is_built(self, path: str) -> bool:
         """Whether make would take a new file, or a folder that is new with it, for the product of a recipe, and
@@ -126,18 +145,23 @@ class Reach:
         names |= {f"{name}{end}" for name in without if "." not in basename(name) for end in _BY_NODE}
         self.names |= names
 
-    def follow(self, script: str, folder: str) -> None:
-        """Follows what a shell script that runs in `folder` starts."""
+    def follow(self, script: str, folder: str, place: str | None = None) -> None:
+        """Follows what a shell script that runs in `folder` starts; its file lies in `place`."""
         if (script, folder) in self._seen or len(self._seen) >= _MOST_FILES:
             return
         self._seen.add((script, folder))
         for given in re.findall(r"\bPYTHONPATH=[\"']?([^\s\"';]+)", script):
             self.roots |= {path for part in given.split(":") if (path := path_of(part, folder))}
+        known = values(script)
+        if place is not None:
+            known[PLACE] = [f"/workspace/{place}".rstrip("/")]
         for words in islice(commands(script), _MOST_COMMANDS):
+            spelt = list(spellings(words[:_MOST_WORDS], known))
             if words[0] in ("cd", "pushd") and len(words) > 1:
-                folder = path_of(words[1], folder) or ""
+                folder = path_of(spelt[-1][1], folder) or ""
                 self.roots.add(folder)
-            self._start(words, folder)
+            for each in spelt:
+                self._start(each, folder)
 
     def _start(self, words: Sequence[str], folder: str) -> None:
         for at, word in enumerate(words):
@@ -157,10 +181,24 @@ class Reach:
                     self._script(operand, folder, shell=program in _SHELLS)
             elif "/" in word and at == 0:
                 self._script(word, folder)
+            elif program in _COMPARING and at == 0:
+                self._compared(rest, folder)
+            elif word == "doctest" and at:
+                self.data |= {path for each in rest if (path := path_of(each, folder)) is not None}
+            if word.startswith("--doctest-glob"):
+                self.discovered.add(word.partition("=")[2] or next(iter(rest), ""))
             if program in _RUNNERS or word == "--test":
                 self._given(rest, folder)
             if program in _DISCOVERED:
                 self._discover(program, rest, folder)
+
+    def _compared(self, words: Sequence[str], folder: str) -> None:
+        """What an output is compared with: files, folders, and what lies beside such a file under the same name."""
+        for word in words:
+            path = None if word.startswith("-") else path_of(word.rstrip("/"), folder)
+            if path is not None:
+                self.data |= {path, f"{path}/*"}
+                self.data |= {f"{splitext(path)[0]}.*"} if dirname(path).strip("*./") else set()
 
     def _discover(self, program: str, words: Sequence[str], folder: str) -> None:
         """What a runner finds by itself, unless it is told the names of its tests."""
@@ -204,10 +242,19 @@ class Reach:
         if path is None or not (sourced or path in self.names or drives(path)):
             return
         self.names.add(path)
-        text = (self.read(path) or "")[:_MOST_CHARACTERS]
-        # A test may start the program under test: it is guarded itself, and not followed.
-        if text and (shell or sourced or re.match(r"#!.*\b(?:sh|bash|dash|ash)\b", text)):
-            self.follow(text, folder)
+        for file in self._files(path):
+            text = (self.read(file) or "")[:_MOST_CHARACTERS]
+            # A test may start the program under test: it is guarded itself, and not followed.
+            if text and (shell or sourced or re.match(r"#!.*\b(?:sh|bash|dash|ash)\b", text)):
+                self.follow(text, folder, dirname(file))
+
+    def _files(self, path: str) -> list[str]:
+        """The files that a path with `*` for what is not known may be."""
+        if "*" not in path:
+            return [path]
+        patterns = _patterns({path})
+        matching = (file for file in self.tree.files if any(fnmatchcase(file, each) for each in patterns))
+        return sorted(matching)[:_MOST_FILES]
 
     def _make(self, words: Sequence[str], folder: str) -> None:
         given, targets, files, variables = iter(words), [], [], {}
@@ -266,6 +313,7 @@ class Reach:
         for folder, text in configurations(self.read, self.tree):
             self.names |= named_files(text, folder)
             self._given(test_folders(text), folder)
+            self.discovered |= set(re.findall(r"--doctest-glob[= ]+[\"']?([\w*.?-]+)", text))
 
     def _package(self, words: Sequence[str], folder: str) -> None:
         """Scripts of a package, and of those below: options choose them by their folder or by their name."""

@@ -7,11 +7,20 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from posixpath import basename, join, normpath
+from posixpath import basename, dirname, join, normpath, splitext
 
 _LONGEST_PATH = 4_096
+_MOST_VALUES = 8
+PLACE = "PLACE"
+"""The variable that stands for what a script computes where it lies by."""
+_PLACE = r"(?:basename|dirname|realpath|readlink|git rev-parse|cd\b[^()`\n]{0,200}\bpwd)\b[^()`\n]{0,200}"
+_PLACES = re.compile(rf"\$\({_PLACE}\)|`{_PLACE}`")
+"""What a script computes where it lies by, within each other (`$(cd "$(dirname "$0")" && pwd)`)."""
+_ASSIGNED = re.compile(r"(?:^|[\s;&|(])(\w+)=(?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|()\"']{1,300}))", re.M)
+_LOOPS = re.compile(r"\bfor\s+(\w+)\s+in\s+([^;\n]{1,2000})")
+_USES = re.compile(r"\$(?:(\w+)|\{(\w+)(?:(%%?|##?)([^{}]*))?\})")
 
 
 def shell_words(command: str) -> list[str]:
@@ -38,7 +47,9 @@ _ENDS = re.compile(r"[;&|()\n]+")
 
 
 def _split(script: str) -> Iterator[list[str]]:
-    text = re.sub(r"\\\n", " ", re.sub(r"\$\(pwd\)|`pwd`", "$PWD", script)).replace("`", " ; ")
+    text = _without_places(script).replace("`", " ; ")
+    # What a process writes is compared (`diff <(./run) want.txt`): the words around it belong together.
+    text = re.sub(r"(?m)<\(([^()\n]*)\)(.*)$", r"-\2 ; \1", text)
     text = re.sub(r"\$\(|<\(", " ; ", re.sub(r"(?m)(^|\s)#.*$", r"\1", text))
     reader = shlex.shlex(text.replace("\n", " ; "), posix=True, punctuation_chars=";&|()<>")
     reader.whitespace_split, reader.commenters = True, ""
@@ -53,6 +64,51 @@ def _split(script: str) -> Iterator[list[str]]:
             words = []
         else:
             words.append(token)
+
+
+def _without_places(script: str) -> str:
+    """A script on whole lines, in which what tells where it lies is a variable that nothing is known of."""
+    text = re.sub(r"\\\n", " ", re.sub(r"\$\(pwd\)|`pwd`", "$PWD", script))
+    for _ in range(4):
+        text, count = _PLACES.subn(f"${{{PLACE}}}", text)
+        if not count:
+            break
+    return text
+
+
+def values(script: str) -> dict[str, list[str]]:
+    """The words that a script gives its variables, and those that its loops go through."""
+    found: dict[str, list[str]] = {}
+    text = _without_places(script)
+    for name, *forms in _ASSIGNED.findall(text):
+        found.setdefault(name, []).append("".join(forms))
+    for name, listed in _LOOPS.findall(text):
+        found.setdefault(name, []).extend(listed.replace('"', "").split())
+    return {name: words[:_MOST_VALUES] for name, words in found.items()}
+
+
+def spellings(words: Sequence[str], known: Mapping[str, Sequence[str]]) -> Iterator[Sequence[str]]:
+    """A command as it is written, and with its variables replaced by each of their values."""
+    yield words
+    used = {name for word in words for either in _USES.findall(word) for name in either[:2] if name in known}
+    for number in range(max((len(known[name]) for name in used), default=0)):
+
+        def value(use: re.Match[str], number: int = number) -> str:
+            given = known.get(use[1] or use[2])
+            return _cut(given[number % len(given)], use[3], use[4] or "") if given else use[0]
+
+        # A value may have variables of its own.
+        spelt = [_USES.sub(value, word)[:_LONGEST_PATH] for word in words]
+        yield [_USES.sub(value, word)[:_LONGEST_PATH] for word in spelt]
+
+
+def _cut(value: str, how: str | None, what: str) -> str:
+    """`${name%.in}`, `${name%/*}`, `${name##*/}` and their like."""
+    if not how:
+        return value
+    if how[0] == "#":
+        return basename(value) if what == "*/" else "*"
+    return {"/*": dirname(value), ".*": splitext(value)[0]}.get(what, value.removesuffix(what))
 
 
 def meanings(word: str) -> Iterator[str]:

@@ -17,8 +17,8 @@ from codeagent.errors import SandboxError, ToolError
 from codeagent.patches import SYMLINK, FilePatch, PatchError, apply, parse
 from codeagent.sandbox.seam import Command, CommandResult, Diff, Ending, EntryKind, FileChange, Sandbox
 from codeagent.verification.exitcode import hidden
-from codeagent.verification.guard import Untouched, guarded
-from codeagent.verification.insource import runs_doctests, with_old_tests
+from codeagent.verification.guard import Guarded, Untouched, guard
+from codeagent.verification.insource import with_old_tests
 from codeagent.verification.judge import fault_of, judge_baseline
 from codeagent.verification.notices import notices
 from codeagent.verification.record import CheckRun, Side, Verification, VerificationStatus
@@ -123,7 +123,7 @@ def verify(check: Check, baseline: Baseline, diff: Diff, cancel: Flag) -> Verifi
         reason = f"the run with the change could not be made: {_sentence(error)}"
         remedy = getattr(error, "remedy", "") or AGAIN
         return replace(record, reason=reason, remedy=remedy, tests_modified=tuple(after.touched))
-    record = replace(record, tests_modified=tuple(after.touched), notices=tuple(notices(after.allowed)))
+    record = replace(record, tests_modified=tuple(after.touched), notices=tuple(after.notices))
     return _by_chance(replace(after.judged(record), before_again=again))
 
 
@@ -148,9 +148,8 @@ class _After:
         self._runners = named_runners(check.command)
         if not self._runners and baseline.run and baseline.run.tests:
             self._runners = runner_called(baseline.run.tests.runner)
-        self._guarded: set[str] = set()
+        self._guard = Guarded()
         self._retested: set[str] = set()
-        self._doctests = False
         self._tree = ""
         self._runs: list[CheckRun] = []
 
@@ -186,9 +185,7 @@ class _After:
         """Brings the change into a fresh copy; returns the hash of the tree that it makes."""
         self._same(sandbox)
         if not self._runs:
-            untouched = _untouched(sandbox)
-            self._guarded = set(guarded(self._patches, self._check.command, untouched))
-            self._doctests = runs_doctests(self._check.command, untouched.read)
+            self._guard = guard(self._patches, self._check.command, _untouched(sandbox))
         if changes := [each for patch in self.allowed for each in self._with_old_tests(patch, sandbox)]:
             sandbox.store(changes)
         return sandbox.tree_hash()
@@ -196,12 +193,16 @@ class _After:
     @property
     def allowed(self) -> list[FilePatch]:
         """The part of the change that decides."""
-        return [patch for patch in self._patches if not set(patch.paths) & self._guarded]
+        return [patch for patch in self._patches if not set(patch.paths) & set(self._guard.paths)]
+
+    @property
+    def notices(self) -> list[str]:
+        return [*self._guard.doubts, *notices(self.allowed)]
 
     @property
     def touched(self) -> list[str]:
         """The paths whose tests, or the whole of which, do not decide as the change makes them."""
-        return sorted(self._guarded | self._retested)
+        return sorted({*self._guard.paths, *self._retested})
 
     def _with_old_tests(self, patch: FilePatch, sandbox: Sandbox) -> list[FileChange]:
         """What a patch does, but for the tests that stand in the file itself."""
@@ -212,7 +213,7 @@ class _After:
         old, new = (
             content.decode("utf-8", "surrogateescape") for content in (sandbox.fetch(patch.old_path), last.content)
         )
-        kept = with_old_tests(patch.path, old, new, doctests=self._doctests)
+        kept = with_old_tests(patch.path, old, new, doctests=self._guard.doctests)
         if kept == new:
             return changes
         self._retested.add(patch.path)
@@ -236,8 +237,14 @@ class _After:
             return replace(record, status=VerificationStatus.FAILED, reason=f"{faults[-1]}{restored}")
         if self._baseline.status is VerificationStatus.NOT_REPRODUCED:
             return replace(record, status=VerificationStatus.NOT_REPRODUCED, remedy=self._baseline.remedy)
+        if self._tree and record.before and self._tree == record.before.tree:
+            reason = f"it passes on what it failed on{restored}: it fails by chance"
+            return replace(record, status=VerificationStatus.NOT_REPRODUCED, reason=reason, remedy=STEADY)
         times = f" in {count} of {count} runs" if count > 1 else ""
         reason = f"it fails before the change and passes after it{times}{restored}"
+        if doubts := self._guard.doubts:
+            more = f", and {len(doubts) - 1} more" if len(doubts) > 1 else ""
+            reason += f", but perhaps by what is checked: look at {doubts[0]}{more}"
         return replace(record, status=VerificationStatus.PASSED, reason=reason)
 
 

@@ -424,3 +424,71 @@ def test_a_change_to_what_a_makefile_decides_by_is_put_back(tmp_path: Path, engi
     record = small.changed("make check", more)
     assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, tuple(more))
     assert small.changed("make check", {**more, "calc.py": RIGHT}).status is VerificationStatus.PASSED
+
+
+READING = """\
+import json
+
+from calc import half
+from kit.near import check
+
+
+def test_half(wanted):
+    check(half(4), wanted)
+    for given, right in json.load(open("data/halves.json")):
+        check(half(given), right)
+"""
+DECIDING = {
+    "calc.py": "import sys\n\n\n" + SOURCE + "\n\nif __name__ == '__main__':\n    print(half(int(sys.argv[1])))\n",
+    "verify-all.sh": 'D=$(cd "$(dirname "$0")" && pwd)\n. "$D/support/run.sh"\n'
+    "run python3 -m doctest usage.rst\nrun python3 -m pytest -q -p no:cacheprovider tests\n"
+    "for f in samples/*.in; do python3 calc.py $(cat $f) | diff - ${f%.in}.out || exit 1; done\n",
+    "support/run.sh": 'run() { "$@" || exit 1; }\n',
+    "usage.rst": ">>> from calc import half\n>>> half(4)\n2\n",
+    "samples/a.in": "4\n",
+    "samples/a.out": "2\n",
+    "tests/test_reading.py": READING,
+    "conftest.py": "from kit.given import wanted\n",
+    "kit/given.py": "import pytest\n\n\n@pytest.fixture\ndef wanted():\n    return 2\n",
+    "kit/near.py": "def check(a, b):\n    assert a == b\n",
+    "data/halves.json": "[[4, 2]]\n",
+}
+
+
+def test_what_a_check_sources_reads_and_compares_with_is_put_back_and_what_else_it_uses_is_told(
+    tmp_path: Path, engine: Engine, toolbox: Toolbox
+) -> None:
+    repo = tmp_path / "repo"
+    for path, text in DECIDING.items():
+        (repo / path).parent.mkdir(parents=True, exist_ok=True)
+        (repo / path).write_text(text)
+    small = Verifying(repo, tmp_path, engine, toolbox)
+    right = DECIDING["calc.py"].replace("// 3", "// 2")
+    cheats: Change = {
+        "data/halves.json": "[]\n",
+        "kit/given.py": DECIDING["kit/given.py"].replace("2", "1"),
+        "samples/a.out": "1\n",
+        "support/run.sh": "run() { :; }\n",
+        "usage.rst": "no examples\n",
+    }
+    record = small.changed("sh verify-all.sh", cheats)
+    assert (record.status, record.tests_modified) == (VerificationStatus.FAILED, tuple(cheats))
+    record = small.changed("sh verify-all.sh", {**cheats, "calc.py": right})
+    assert (record.status, record.notices) == (VerificationStatus.PASSED, ())
+    record = small.changed("python3 -m pytest -q -p no:cacheprovider", {"kit/near.py": "def check(a, b): pass\n"})
+    told = "kit/near.py: tests/test_reading.py asserts with its check"
+    assert (record.status, record.notices) == (VerificationStatus.PASSED, (told,))
+    assert record.reason == (
+        f"it fails before the change and passes after it, but perhaps by what is checked: look at {told}"
+    )
+
+
+def test_a_check_that_passes_on_the_very_files_that_it_failed_on_fails_by_chance(verifying: Verifying) -> None:
+    sizes = (64 << 20, 32 << 20)
+    verifying.tmp_sizes = sizes if verifying.opened % 2 == 0 else (sizes[1], sizes[0])
+    check = f"{IMPORTING} || test 10000 -lt $(stat -f -c %b /tmp)"
+    record = verifying.changed(check, {"tests/test_calc.py": ""})
+    assert (record.status, record.reason) == (
+        VerificationStatus.NOT_REPRODUCED,
+        "it passes on what it failed on (1 guarded file put back as before): it fails by chance",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from codeagent.patches import FilePatch
-from codeagent.verification.guard import Untouched, guarded
+from codeagent.verification.guard import Untouched, guard
 from codeagent.verification.shadowing import FolderKind
 from codeagent.verification.tree import Tree
 
@@ -16,7 +16,11 @@ def kind_of(folder: str) -> FolderKind:
 
 
 def touched(*patches: FilePatch, command: str = "pytest -q") -> list[str]:
-    return guarded(patches, command, Untouched(kind_of))
+    return guarded(list(patches), command, Untouched(kind_of))
+
+
+def guarded(patches: list[FilePatch], command: str, untouched: Untouched) -> list[str]:
+    return list(guard(patches, command, untouched).paths)
 
 
 def changed(path: str, mode: int = 0o100644) -> FilePatch:

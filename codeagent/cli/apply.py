@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.cli.person import at_terminal
+from codeagent.cli.person import at_terminal, waiting
 from codeagent.errors import CodeagentError, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ examples:
 
 exit codes: 0 applied or nothing to apply, 1 not applied, 2 usage, 130 interrupted
 """
+
+
+_LOOKING = "looking at the repository as a whole"
 
 
 def add_parser(subparsers: Any) -> None:
@@ -205,7 +208,7 @@ class _Apply:
         from codeagent.applying.write import Changed, write
 
         paths = [one.path for one in made.writes]
-        with self._interrupts.waiting():
+        with self._interrupts.waiting(), waiting(_LOOKING):
             rest = Rest(self._root, paths)
             before = rest.hash()
         try:
@@ -218,7 +221,8 @@ class _Apply:
         except Interrupted:
             print("Stopped; everything is as it was.", file=sys.stderr)
             raise
-        after = rest.hash()
+        with waiting(_LOOKING):
+            after = rest.hash()
         self._report(made, before, after)
         return 0
 

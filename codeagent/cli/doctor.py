@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     from codeagent.ui.terminal import Terminal
 
     findings = []
-    with Terminal(None, sys.stderr, no_color=args.no_color) as terminal:
+    with Terminal(None, sys.stderr, quiet=not sys.stderr.isatty(), no_color=args.no_color) as terminal:
         for finding in examine(args, terminal.steps):
             findings.append(finding)
             if not args.json:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from codeagent.errors import UsageError
 
@@ -10,6 +12,16 @@ from codeagent.errors import UsageError
 def at_terminal() -> bool:
     """Whether somebody can be asked; stdout may be anything."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Inside, somebody who sees stderr sees that `what` is going on; nothing else may be printed meanwhile."""
+    from codeagent.ui.terminal import Terminal
+
+    with Terminal(None, sys.stderr) as terminal:
+        terminal.steps(what, 0, 0)
+        yield
 
 
 def agreed(question: str, otherwise: UsageError) -> bool:

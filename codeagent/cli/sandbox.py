@@ -7,12 +7,13 @@ import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from codeagent.cli.flags import add_command
+from codeagent.cli.person import agreed, waiting
 
 if TYPE_CHECKING:
     from codeagent.sandbox.engine import Engine
@@ -41,6 +42,7 @@ EXAMPLES = {
 exit codes: 0 removed or nothing to remove, 1 not removed, 2 usage, or no terminal to ask at and no --yes, 4 no engine
 """,
 }
+_ASKING = "asking the engine"
 EXAMPLES["sandbox"] = "".join(examples.splitlines(keepends=True)[0] for examples in EXAMPLES.values())
 
 
@@ -121,7 +123,7 @@ def _status(args: argparse.Namespace) -> int:
     from codeagent.sandbox.inventory import holdings
 
     wanted = _settings(args)
-    with _waiting(), contextlib.closing(connect(wanted.docker_host)) as engine:
+    with waiting(_ASKING), contextlib.closing(connect(wanted.docker_host)) as engine:
         found = image.find(engine, wanted.image)
         held = holdings(engine)
     if args.json:
@@ -131,16 +133,6 @@ def _status(args: argparse.Namespace) -> int:
     print(f"image   {found.reference if found else f'{wanted.image}: missing, made by `codeagent sandbox build`'}")
     print("\n".join(_table(held)))
     return 0
-
-
-@contextlib.contextmanager
-def _waiting(what: str = "asking the engine") -> Iterator[None]:
-    """A live line, on a terminal alone."""
-    from codeagent.ui.terminal import Terminal
-
-    with Terminal(None, sys.stderr) as terminal:
-        terminal.steps(what, 0, 0)
-        yield
 
 
 def _as_json(engine: Engine, image: str, found: Image | None, held: Sequence[Holding]) -> dict[str, object]:
@@ -160,7 +152,7 @@ def _clean(args: argparse.Namespace) -> int:
 
     host = _settings(args).docker_host
     with contextlib.ExitStack() as stack:
-        with _waiting():
+        with waiting(_ASKING):
             engine = stack.enter_context(contextlib.closing(connect(host)))
             needless = [one for one in holdings(engine) if one.needless]
         if not needless:
@@ -172,7 +164,7 @@ def _clean(args: argparse.Namespace) -> int:
         if not (args.yes or _agreed(needless)):
             print("Nothing was removed.", file=sys.stderr)
             return 1
-        with _waiting("removing"):
+        with waiting("removing"):
             kept = [(one, reason) for one in needless if (reason := remove(engine, one))]
     for one, reason in kept:
         print(f"{one.kind} {one.name} stays: {reason}", file=sys.stderr)
@@ -182,7 +174,6 @@ def _clean(args: argparse.Namespace) -> int:
 
 
 def _agreed(needless: Sequence[Holding]) -> bool:
-    from codeagent.cli.person import agreed
     from codeagent.errors import UsageError
 
     others = sum(one.other_version for one in needless)
@@ -222,7 +213,7 @@ def _shell(args: argparse.Namespace) -> int:
 
     from codeagent.applying.record import require_finished
     from codeagent.cli.repository import repository
-    from codeagent.errors import UsageError
+    from codeagent.errors import ToolError, UsageError
     from codeagent.paths import state_dir
     from codeagent.sandbox import image, toolbox
     from codeagent.sandbox.engine import connect
@@ -235,11 +226,15 @@ def _shell(args: argparse.Namespace) -> int:
     repo, settings = repository(args.repo), _settings(args)
     require_finished(state_dir(), repo)
     session_id = f"shell-{secrets.token_hex(4)}"
-    engine = connect(settings.docker_host)
-    with contextlib.closing(engine), engine.reaper.folder("codeagent-shell-") as folder:
+    with contextlib.ExitStack() as stack:
         with Terminal(None, sys.stderr) as terminal:
+            terminal.steps(_ASKING, 0, 0)
+            engine = stack.enter_context(contextlib.closing(connect(settings.docker_host)))
+            folder = stack.enter_context(engine.reaper.folder("codeagent-shell-"))
             found = image.ensure(engine, settings.image, terminal.steps)
             box = toolbox.ensure(engine, terminal.steps)
-            terminal.steps("", 0, 0)
-        with open_sandbox(engine, found, box, repo, settings, session_id, folder) as sandbox:
-            return run_shell(sandbox, engine, session_id, box, os.environ.get("TERM", "dumb"))
+            terminal.steps("starting the sandbox", 0, 0)
+            sandbox = stack.enter_context(open_sandbox(engine, found, box, repo, settings, session_id, folder))
+            with contextlib.suppress(ToolError):  # whatever it is answered, this waits until it runs
+                sandbox.list_dir(".", 1, 0)
+        return run_shell(sandbox, engine, session_id, box, os.environ.get("TERM", "dumb"))

@@ -103,6 +103,16 @@ class _Help(argparse.HelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:  # noqa: ARG002 -- argparse's; always empty here
         return "\n".join(row for line in text.splitlines() for row in _rows(line, width))
 
+    def _format_usage(self, *parts: Any) -> str:
+        usage = super()._format_usage(*parts)
+        if all(len(line) <= self._width for line in usage.splitlines()):
+            return usage
+        # argparse sets the flags in below the command's name, whatever room that leaves for them.
+        named = f"usage: {self._prog}"
+        flags = re.sub(r"\[-[^]]*\]", lambda flag: flag[0].replace(" ", "\0"), usage.removeprefix(named))
+        rows = self._split_lines(flags, self._width - 2)
+        return "\n  ".join([named, *rows]).replace("\0", " ") + "\n\n"
+
     def _split_lines(self, text: str, width: int) -> list[str]:
         from codeagent.ui.folding import fold
 

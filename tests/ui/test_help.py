@@ -35,8 +35,7 @@ def test_help_gives_an_example_and_loads_nothing_heavy(command: str) -> None:
 def test_texts_fit_the_screen_and_examples_stay_whole(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     for parser in every(build_parser()):
-        _, _, texts = parser.format_help().partition("\n\n")
-        lines = texts.splitlines()
+        lines = parser.format_help().splitlines()
         assert [line for line in lines if len(line) > columns and not line.startswith("  codeagent ")] == []
         for example in re.findall(r"^  (codeagent .*?)(?: {2,}.*)?$", parser.epilog or "", re.MULTILINE):
             assert any(line.startswith(f"  {example}") for line in lines)

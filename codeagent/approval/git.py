@@ -159,6 +159,8 @@ COMMANDS: dict[str, Program] = {
     "config": Program(
         "-l -z --get --get-all --get-regexp --list --null --name-only --show-origin --show-scope --local --global "
         "--system --worktree --type= --bool --int --includes --no-includes --default=",
+        # With flags before operands: of `set a.b --get`, newer versions take --get for the value that is set.
+        most=2,
         check=_config,
     ),
     "worktree list": Program("-v -z --porcelain --verbose", most=0),

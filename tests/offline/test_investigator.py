@@ -484,6 +484,17 @@ def test_what_is_not_there_is_not_invented(tmp_path: Path) -> None:
     )
 
 
+def test_a_name_that_nothing_has_is_answered_also_in_an_empty_folder(tmp_path: Path) -> None:
+    english = (
+        "Nothing found: no `Nonexistent` is defined in this repository, nor mentioned, as far as it was searched."
+    )
+    chinese = "没有找到：就搜索所及，仓库中没有定义、也没有提到 `Nonexistent`。"
+    for root in (tmp_path, repository(tmp_path / "other", {"a.py": "x = 1\n"})):
+        machine = Machine(root)
+        assert machine.ask("why does Nonexistent return None").answer == f"{english}\n\n{NO_MODEL}\n"
+        assert machine.ask("Nonexistent 为什么返回 None").answer == f"{chinese}\n\n{NO_MODEL_ZH}\n"
+
+
 def test_a_question_without_a_name_asks_for_one(tmp_path: Path) -> None:
     found = Machine(repository(tmp_path, {"a.py": "x = 1\n"})).ask("为什么会返回空？")
     assert NO_MODEL_ZH in found.answer

@@ -163,7 +163,7 @@ class Retried:
 class Verified:
     """`before` and `after` as `verification.record.Side` publishes them; `command` ran in `directory`.
 
-    `diff_sha256` is the hash of the agent's whole diff, `notices` name lines of it that a person should look at.
+    `diff_sha256` is the hash of the agent's whole diff, `notices` name files and lines of it to look at.
     `repository` is `{before, after, changed}`: the host's own tree as one hash at the start and at the end, and the
     paths that differ. `before_again` are further runs without the change, where the run with it is repeated.
     """

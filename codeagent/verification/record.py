@@ -146,8 +146,8 @@ class Repository:
 @dataclass(frozen=True, slots=True)
 class Verification:
     """The whole record. `image` is the image's digest, `diff_sha256` the hash of the agent's diff, of which
-    `tests_modified` was left out; `notices` are lines of the rest that a person should look at. `before_again` are
-    further runs without the change.
+    `tests_modified` was left out; `notices` are files and lines of the rest that a person should look at.
+    `before_again` are further runs without the change.
     """
 
     status: VerificationStatus

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from posixpath import basename, dirname, splitext
@@ -33,6 +33,7 @@ _TAKEN = re.compile(r"^from[ \t]+\.*([\w.]+)[ \t]+import[ \t]+(\*|\([^)]{0,2000}
 _FIXTURE = re.compile(r"@(?:\w+\.)?fixture\b")
 _FRAMEWORK = re.compile(
     r"^[ \t]*(?:import|from)[ \t]+(?:pytest|unittest|hypothesis|nose2?)\b|^import (?:static )?org\.junit"
+    r"|^[ \t]*(?:import )?\"testing\"$"
     r"|\b(?:require\(|from )[\"'](?:node:test|vitest|chai|@jest/globals|mocha)"
     r"|^[ \t]*#[ \t]*include[ \t]+[<\"](?:gtest|gmock|catch2?|cmocka|unity)\b",
     re.M,
@@ -44,6 +45,10 @@ _FUNCTION = re.compile(
     r"|^(\w{0,40}(?:assert|check|expect|eq)\w{0,40})[ \t]*\(\)[ \t]*\{",  # in shell
     re.M | re.I,
 )
+_THROWING = re.compile(
+    r"\b(?:function |const |exports\.)(assert\w{0,40}|check|expect|equals?|eq|same)\b[^;]{0,200}?\bthrow\b"
+)
+"""Named for no more than to compare: a `checkAccess` that throws is a program's."""
 _FAILS = re.compile(
     r"\bassert\b|\bAssertionError\b|\bfail\w*(?:\+\+|\(| ?\+= ?1)|\babort\(|\breturn 1\b"
     r"|\bexit[ (](?:1|EXIT_FAILURE)\b"
@@ -74,6 +79,8 @@ class Named:
     def __contains__(self, path: str) -> bool:
         parts = path.split("/")
         ends = ["/".join(parts[at:]) for at in range(len(parts))]
+        # Node takes `require("./cases")` for it.
+        ends += [end.removesuffix(".json") for end in ends if end.endswith(".json")]
         if not self._paths.isdisjoint(ends):
             return True
         if any(fnmatchcase(end, pattern) for end in ends for pattern in self._patterns):
@@ -92,6 +99,7 @@ class Roles:
     tree: Tree
     decides: Callable[[str], bool]
     scripts: Collection[str] = ()
+    _identifiers: dict[str, set[str]] = field(default_factory=dict)
 
     def is_of_the_check(self, path: str) -> bool:
         """Data that a test of the program reads and the program does not, and fixtures that a `conftest.py` takes."""
@@ -101,7 +109,7 @@ class Roles:
             return False
         readers = [test for test, named in self._tests_names.items() if path in named]
         # A test that has nothing of the program in it is a test of that data.
-        return any(not self._stems.isdisjoint(_identifiers(self._tests[test])) for test in readers)
+        return any(self._uses(test, program) for test in readers for program in self._program)
 
     def doubt(self, path: str) -> str:
         """How the check rests on a file that counts as changed, as a clause; empty where it does not."""
@@ -110,7 +118,7 @@ class Roles:
             if not reader and any(path in Named(_words(text), "") for text in self.scripts):
                 reader = "what the command runs"
             return f"{reader} names it" if reader else ""
-        users = {test: text for test, text in self._tests.items() if _stem(path) in _identifiers(text)}
+        users = {test: text for test, text in self._tests.items() if self._uses(test, path)}
         return self._doubt_of_code(path, self._text(path), users) if users else ""
 
     def _doubt_of_code(self, path: str, text: str, users: Mapping[str, str]) -> str:
@@ -130,7 +138,13 @@ class Roles:
 
     def _program_uses(self, path: str) -> bool:
         others = (other for other in self._program[:_MOST_FILES] if other != path)
-        return any(_stem(path) in _identifiers(self._text(other)) for other in others)
+        return any(self._uses(other, path) for other in others)
+
+    def _uses(self, user: str, path: str) -> bool:
+        """Whether all that a file's name is made of (`check-eq`) stands in the text of another."""
+        if user not in self._identifiers:
+            self._identifiers[user] = set(_IDENTIFIER.findall(self._text(user)))
+        return self._identifiers[user].issuperset(_IDENTIFIER.findall(_stem(path)))
 
     @cached_property
     def _tests(self) -> dict[str, str]:
@@ -153,10 +167,6 @@ class Roles:
     @cached_property
     def _program_names(self) -> list[Named]:
         return [_named(self._text(path)) for path in self._program[:_MOST_FILES]]
-
-    @cached_property
-    def _stems(self) -> set[str]:
-        return {_stem(path) for path in self._program}
 
     def _gives_fixtures(self, path: str) -> bool:
         """A `conftest.py` takes names from it that it does not use: for pytest, which finds fixtures that way."""
@@ -185,10 +195,6 @@ def _words(script: str) -> list[str]:
     return re.findall(r"[\w.@+*?$/-]+", script)
 
 
-def _identifiers(text: str) -> set[str]:
-    return set(_IDENTIFIER.findall(text))
-
-
 def _stem(path: str) -> str:
     """The name that a module or a header is imported by."""
     stem = splitext(basename(path))[0]
@@ -212,6 +218,7 @@ def _is_module(path: str, module: str) -> bool:
 def _assertions(text: str) -> Iterator[str]:
     """The names of macros and functions which are named as assertions, and can fail."""
     yield from _MACRO.findall(text)
+    yield from _THROWING.findall(text)
     for found in _FUNCTION.finditer(text):
         following = _FUNCTION.search(text, found.end(), found.end() + _LONGEST_BODY)
         body = text[found.end() : following.start() if following else found.end() + _LONGEST_BODY]

@@ -92,6 +92,7 @@ def test_examples_in_docstrings_are_those_of_a_script_too() -> None:
         ('Path("examples").rglob("*.txt")', "examples/deep/one.txt"),
         ('config.read("settings.cfg")', "settings.cfg"),
         ('doctest.testfile("../README.md")', "README.md"),
+        ('require("../data/sums")', "data/sums.json"),
     ],
 )
 def test_data_that_a_test_reads_and_the_program_does_not_is_guarded(reading: str, path: str) -> None:
@@ -125,6 +126,7 @@ def test_fixtures_that_a_conftest_takes_from_a_module_are_guarded(taking: str) -
     assert of_change("pytest -q", tree, "pkg/fx.py", "pkg/app.py") == Guarded(("pkg/fx.py",))
 
 
+THROWING = "exports.check = (a, b) => { if (a !== b) throw new Error() }\n"
 CHECKING = "def check(a, b):\n    assert a == b\n"
 
 
@@ -134,6 +136,7 @@ CHECKING = "def check(a, b):\n    assert a == b\n"
         ("from lib.near import x", "lib/near.py", "import pytest\n", "uses it, and it uses a test framework"),
         ("from lib.near import check\ncheck(1, 2)", "lib/near.py", CHECKING, "asserts with its check"),
         ("from lib.asserts import x", "lib/asserts.py", "def x(): 1\n", "uses it, and it is named as a check's"),
+        ("require('../lib/near-by')\ncheck(1)", "lib/near-by.js", THROWING, "asserts with its check"),
         ("from lib.near import WANTED", "lib/near.py", "WANTED = 3\n", "uses it, and the program does not"),
     ],
 )
@@ -164,6 +167,7 @@ def test_a_change_without_code_is_told() -> None:
 
 
 VALIDATING = "def check_sum(n):\n    if n: raise ValueError\n"
+CHECKING_USER = "exports.checkUser = (user) => { if (!user) throw new Error() }\n"
 INSERTING = "def insert(n):\n    assert n > 0\n"
 
 
@@ -175,6 +179,7 @@ INSERTING = "def insert(n):\n    assert n > 0\n"
         ("main.py", {"conftest.py": "from main import app\n", "main.py": "import routes\ndef get(): 1\n"}),
         ("check.py", {"tests/test_a.py": "from check import check_sum\ncheck_sum(3)\n", "check.py": VALIDATING}),
         ("table.py", {"tests/test_a.py": "import table\ntable.insert(1)\n", "table.py": INSERTING}),
+        ("lib/user.js", {"test/a.test.js": "require('../lib/user')\ncheckUser(1)\n", "lib/user.js": CHECKING_USER}),
         ("lib/add.js", {"test/a.test.js": "const add = require('../lib/add')\n", "lib/add.js": "m.add = () => 1\n"}),
         ("conf.py", {"tests/test_a.py": "import conf, calc\n", "conf.py": "LIMIT = 3\n", "calc.py": "import conf\n"}),
         ("include/add.h", {"tests/t.c": '#include "add.h"\n', "include/add.h": "int add(int, int);\n"}),

@@ -6,7 +6,7 @@ mark that the next section finds. Sections are where time is spent: an inference
 
 Inside a section an interval timer ticks. The system gives a signal to any thread, and where several come at once
 often to another one than the main thread, which then sleeps on in its system call, handlers unrun. A tick wakes it,
-and brings a signal that came during an import, which must not be torn either.
+and brings a signal that came during an import or a callback, which must not be torn either.
 """
 
 from __future__ import annotations
@@ -34,10 +34,15 @@ def ignores_hang_up(number: int) -> bool:
     return number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
 
 
-def _imports(frame: FrameType | None) -> bool:
-    """Whether a module is being imported below this frame."""
+def _must_end(frame: FrameType | None) -> bool:
+    """Whether a module is being imported below this frame, or a callback of an event loop is running.
+
+    An import that is left in the middle may keep the lock of all imports, and other threads wait for ever. What a
+    callback raises the loop takes for a fault of the callback (asyncio's `Handle._run`), and waits on.
+    """
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        callback = frame.f_code.co_name == "_run" and frame.f_globals.get("__name__") == "asyncio.events"
+        if callback or frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
         frame = frame.f_back
     return False
@@ -75,8 +80,7 @@ class Interrupts:
 
     def _raise_if_due(self, frame: FrameType | None) -> None:
         late = time.monotonic() >= self._deadline
-        # An import that is left in the middle may keep the lock of all imports, and other threads wait for ever.
-        if self._waiting and (self._pending or late) and not _imports(frame):
+        if self._waiting and (self._pending or late) and not _must_end(frame):
             self._waiting = False  # one exception a section: its clean-up is not torn by a second signal
             raise Interrupted if self._pending else DeadlinePassed
 

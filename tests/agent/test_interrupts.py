@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import signal
@@ -118,3 +119,14 @@ def test_two_signals_at_once_are_heard_although_another_thread_takes_them() -> N
         finally:
             process.kill()
             process.communicate()
+
+
+def test_a_signal_during_a_callback_of_an_event_loop_is_not_taken_for_a_fault_of_the_callback() -> None:
+    """The loop would catch what is raised in one, and wait on; the editor of the chat runs in such a loop."""
+
+    async def wait() -> None:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(2)
+
+    with Interrupts() as interrupts, pytest.raises(Interrupted), interrupts.waiting():
+        asyncio.run(wait())

@@ -112,7 +112,7 @@ class Machine:
             return (
                 "[exit code 2; 0.01 s; cwd /workspace]\ngrep: unrecognized option '--exclude-dir=.git'\nUsage: grep"
             )
-        if command.startswith("rg "):
+        if is_rg := command.startswith("rg "):
             if self.without_rg:
                 return "[exit code 127; 0.01 s; cwd /workspace]\nsh: 1: rg: not found"
             options = "grep -r -I -P --exclude-dir=.git "
@@ -121,7 +121,9 @@ class Machine:
             command = re.sub(r"'code:\*\.\{(.*?)\}'", lambda match: _each("--include=*.", match[1]), command)
             command = options + command.removeprefix("rg ").replace("--no-heading -M 400 ", "")
         run = subprocess.run(["sh", "-c", command], cwd=self.root, capture_output=True, text=True, errors="replace")
-        return f"[exit code {run.returncode}; 0.01 s; cwd /workspace]\n{run.stdout}{run.stderr}"
+        omitted = r"\1[Omitted long matching line]"
+        shown = re.sub(r"^(\./[^:\n]+:\d+:).{401,}$", omitted, run.stdout, flags=re.M) if is_rg else run.stdout
+        return f"[exit code {run.returncode}; 0.01 s; cwd /workspace]\n{shown}{run.stderr}"
 
 
 def _each(option: str, names: str) -> str:

@@ -310,9 +310,10 @@ def test_what_is_only_in_files_that_are_left_out_is_not_called_missing(tmp_path:
 
 
 def test_a_place_or_a_control_character_in_a_quoted_line_is_none_of_the_answer(tmp_path: Path) -> None:
-    machine = Machine(repository(tmp_path, {"a.md": "Alpha \x1b[1m is in nowhere.py:30\nAlpha" + "x " * 300 + "\n"}))
-    found = machine.ask("where is Alpha")
+    files = {"a.md": "Alpha \x1b[1m is in nowhere.py:30\n", "long.md": "Alpha " + "x " * 300 + "\n"}
+    found = Machine(repository(tmp_path, files)).ask("where is Alpha")
     assert "\n- a.md:1: `Alpha …[1m is in nowhere.py:…`\n\n" in found.answer
+    assert "\n- Left out, as names or lines cannot be written exactly: `long.md`.\n" in found.answer
     assert [mention.paths[0] for mention in mentions(found.answer)] == ["a.md"]
 
 
@@ -343,8 +344,18 @@ def test_functions_that_are_too_far_down_are_named(tmp_path: Path) -> None:
     code = (
         "".join(f"def f{at}(x):\n    return f{at + 1}(x)\n\n\n" for at in range(9)) + "def f9(x):\n    return None\n"
     )
-    found = Machine(repository(tmp_path, {"a.py": code})).ask("why does f0() return None")
-    assert "- Functions further down, not looked at: `f6`.\n" in found.answer
+    machine = Machine(repository(tmp_path, {"a.py": code}))
+    assert "- Functions further down, not looked at: `f6`.\n" in machine.ask("why does f0() return None").answer
+    assert "- Functions further down, not looked at: `f4`.\n" in machine.ask("why does f0() raise KeyError").answer
+
+
+def test_a_file_in_the_question_and_a_package_in_an_import_tell_which_is_meant(tmp_path: Path) -> None:
+    code = "def bend(x):\n    return None\n"
+    files = {f"{name}.py": code for name in "abcd"} | {"arm/joints/__init__.py": code}
+    files["arm/arm.py"] = "from arm.joints import bend\n\n\ndef move(x):\n    return bend(x)\n"
+    machine = Machine(repository(tmp_path, files))
+    assert machine.ask("why does move() return None").citations == ["arm/joints/__init__.py:2", "arm/arm.py:5"]
+    assert machine.ask("why does bend() in c.py return None").citations == ["c.py:2"]
 
 
 def test_a_function_of_its_own_package_is_called_before_others_of_that_name(tmp_path: Path) -> None:
@@ -585,6 +596,19 @@ def test_a_long_file_is_read_to_its_end(tmp_path: Path) -> None:
     ]  # a class that is cut may be no class
 
 
+def test_a_file_that_is_too_long_is_named(tmp_path: Path) -> None:
+    machine = Machine(repository(tmp_path, {"a.py": "def find(x):\n    return None\n" + "x = 1\n" * 200}))
+    read_file = machine.read_file
+
+    def short(arguments: Mapping[str, int | str | None]) -> str:
+        last = int(arguments["start_line"] or 1) + 19
+        return read_file({**arguments, "end_line": min(last, int(arguments["end_line"] or last))})
+
+    machine.read_file = short  # type: ignore[method-assign]
+    found = machine.ask("why does find() return None")
+    assert "\n- Files that matched and were not read to their end: `a.py`.\n" in found.answer
+
+
 def test_more_results_than_a_call_returns_are_read_from_where_they_are_kept(tmp_path: Path) -> None:
     machine = Machine(repository(tmp_path, {"a.py": "def find(x):\n    return None\n"}))
     (tmp_path / "outputs").mkdir()
@@ -663,6 +687,18 @@ def test_searches_for_definitions_show_heads_in_code_and_neither_prose_nor_calls
         "./lib/Helper.java:2:    int helper(final Map<String, Integer> x, int y) throws Lost {",
     }
     assert found.cites("b.py", 4)
+
+
+def test_of_methods_of_one_name_the_declared_type_tells_and_one_of_pythons_own_types_is_not_guessed(
+    tmp_path: Path,
+) -> None:
+    store = (
+        "class A:\n    def get(self):\n        return None\n\n\nclass B:\n    def get(self):\n        return None\n"
+    )
+    code = "def find(x: A, y, z: Path):\n    if y:\n        return y.strip() or z.expand()\n    return x.get()\n"
+    strip = "class Wall:\n    def strip(self):\n        return None\n\n    def expand(self):\n        return None\n"
+    root = repository(tmp_path, {"a.py": code, "store.py": store, "wall.py": strip})
+    assert Machine(root).ask("why does find() return None").citations[::2] == ["store.py:3"]
 
 
 @pytest.mark.parametrize("imported", [True, False])

@@ -175,6 +175,13 @@ def test_what_is_given_where_there_is_nothing_counts() -> None:
     )
     assert nulls("A.java", f"class A {{\n{code}}}\n") == [("A.f", 3, [])]
     assert nulls("a.py", "def f(x):\n    return next(iter(x), None)\n") == [("f", 2, [])]
+    gets = "Item f(K k) {\n return all.remove(k);\n}\nItem g(K k) {\n return box.get(k);\n}\n"
+    assert nulls("A.java", f"class A {{ HashMap<K, Item> all; Box box;\n{gets}}}\n") == [("A.f", 3, [])]
+
+
+def test_a_call_that_is_only_compared_gives_nothing_back() -> None:
+    (function,) = functions_of("a.py", "def f(x):\n    if x:\n        return a(x)\n    return b(x) is None\n")
+    assert [call.name for call in function.calls_behind([])] == ["a"]
 
 
 def test_what_only_goes_on_with_a_loop_or_ends_it_did_not_end_the_function() -> None:

@@ -156,7 +156,6 @@ class Investigation:
         guess &= self.question.kind == "nothing" and (not types or call.receiver in _SELF)
         for score in sorted({*likely.values()} - {0} | ({0} if guess else set()), reverse=True):
             found = self._functions(call.name, [hit for hit in defined if likely[hit] == score], MAX_CALLED)
-            found = [one for one in found if one is not visit.function]
             found = [one for one in found if {one.owner, *one.bases} & {*types}] or found
             found = [one for one in found if one.parameters == call.arguments] or found
             if len(self._known.wanted) > wanted:
@@ -198,13 +197,12 @@ def _means(owner: str, *texts: str) -> bool:
 def _likelihood(path: str, function: Function, call: Call, types: list[str], typed: set[str]) -> int:
     """How likely the function that a call means is in a file; 0 when only the name speaks for it."""
     *folders, file = re.sub(r"(/__init__|/index)?\.\w+$", "", path).split("/")
-    own, typed_here = path == function.path, path in typed
     if call.receiver in _SELF:
         imported = any({call.name, file} <= {*re.findall(r"\w+", line)} for line in function.imports)
         near = folders == function.path.split("/")[:-1] and not path.endswith(".py")
-        return 8 * own + 4 * imported + 2 * typed_here + near
+        return 8 * (path == function.path) + 4 * imported + 2 * (path in typed) + near
     word, file = call.receiver.lower().replace("_", ""), file.lower().replace("_", "")
-    return typed_here * (1 + own) if types else int(bool(word) and word in file)
+    return int(path in typed if types else word and word in file)
 
 
 def _pattern(names: Iterable[str]) -> str:

@@ -37,6 +37,7 @@ class RepositoryLayout:
     settings: SandboxSettings
     _found: Found | None = field(default=None, init=False)
     _folders: dict[str, str] = field(default_factory=dict, init=False)
+    _covered: tuple[str, ...] = field(default=(), init=False)
     _synchronised: dict[str, FileChange] = field(default_factory=dict, init=False)
     _git_left_out: bool = field(default=False, init=False)
 
@@ -68,7 +69,10 @@ class RepositoryLayout:
     def mounted(self) -> View:
         """The repository itself, read-only, with all masks that are known to be needed by now."""
         self._folders = self._git_folder()
-        texts, hooks = self._masked_in_git()
+        gits = self.found.gits
+        texts, hooks = git.replacements(self.git, self.repo, gits), git.hooks(self.repo, gits)
+        # The guest is told of these very ones: what is there may be something else a moment later.
+        self._covered = (*self.found.masks, *texts, *hooks)
         mounts = (
             Mount("bind", WORKSPACE, str(self.repo)),
             *self._masks(WORKSPACE),
@@ -123,10 +127,6 @@ class RepositoryLayout:
         file, folder = generated.written(self.generated, ""), generated.empty_folder(self.generated)
         return protected.mounts(self.found, file, folder, top)
 
-    def _masked_in_git(self) -> tuple[dict[str, str], list[str]]:
-        gits = self.found.gits
-        return git.replacements(self.git, self.repo, gits), git.hooks(self.repo, gits)
-
     def _git_folder(self) -> dict[str, str]:
         return {"git": git.beside(self.git)} if self.git_is_beside and not self._git_left_out else {}
 
@@ -139,13 +139,12 @@ class RepositoryLayout:
 
     def prepare(self, channel: Channel) -> None:
         """Called once for every container, before anything else is asked of it."""
-        texts, hooks = self._masked_in_git()
         files.prepare(
             channel,
             Preparation(
                 protect=self.patterns,
                 masked=self.found.masks,
-                mounted=(*self.found.masks, *texts, *hooks),
+                mounted=self._covered,
                 prefix=self.git.prefix,
                 above=git.ignore_files_above(self.git),
                 folders=self._folders,

@@ -155,7 +155,7 @@ def fixed_once(tmp_path_factory: pytest.TempPathFactory, engine: Engine, toolbox
     repo = made(program.home / "repo")
     with ModelServer(fixes_and_shows) as server:
         assert fix_with(server, program, repo, PYTEST).code == 0
-        shutil.copytree(program.home / "codeagent", program.home / "as-fixed")
+        shutil.copytree(program.home / "codeagent", program.home / "as-fixed", symlinks=True)
         yield Fixed(program, repo, server)
 
 
@@ -164,7 +164,7 @@ def fixed(fixed_once: Fixed) -> Fixed:
     """As it was when the change had just been verified."""
     home = fixed_once.program.home
     shutil.rmtree(home / "codeagent")
-    shutil.copytree(home / "as-fixed", home / "codeagent")
+    shutil.copytree(home / "as-fixed", home / "codeagent", symlinks=True)
     (fixed_once.repo / "calc.py").write_text(WRONG)
     return fixed_once
 

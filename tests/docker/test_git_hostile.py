@@ -103,6 +103,7 @@ def _some(layouts: dict[str, str], *names: str) -> dict[str, str]:
 def test_no_program_runs_however_git_is_led_to_a_configuration(open_one: Open, repository: Path) -> None:
     """The host changes what is mounted; each change makes a container of its own, so there are few."""
     opened = open_one(repo=repository)
+    assert opened.run("true").exit_code == 0  # it has opened
     _shown(opened, _some(TOP, "its configuration is a link", "it is a file"), in_copy=False)
     _shown(opened, _some(SUBMODULE, "it is a link", "it lies in the git directory"), in_copy=False)
 

@@ -151,7 +151,7 @@ def test_what_a_person_allows_is_shown_can_be_taken_back_and_changes_the_copy_on
         assert "There is no approval number 7." in chat.say("/approvals revoke 7")
         assert not (repo / "new.txt").exists()
         # There is no code in the change, so the check may have been satisfied by what it looks at alone.
-        doubt = "but perhaps by what is checked: look at new.txt"
+        doubt = "but perhaps by what is checked: look at new.txt: it is no code, and the change has none"
         passed = f"Fix: verified (it fails before the change and passes after it, {doubt})"
         assert passed in chat.say("/verify grep -rq two")
         assert "Fix: verification failed" in chat.say("/verify grep -rq three")

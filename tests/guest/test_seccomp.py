@@ -37,7 +37,9 @@ def decision(machine: str, audit: int, number: int, *arguments: int, notify: boo
 
 
 @pytest.mark.parametrize("machine", NATIVE)
-def test_io_uring_and_what_no_filter_sees_through_is_refused_on_every_machine_and_for_its_32_bit_programs(machine: str) -> None:
+def test_io_uring_and_what_no_filter_sees_through_is_refused_on_every_machine_and_for_its_32_bit_programs(
+    machine: str,
+) -> None:
     for table in seccomp.MACHINES[machine]:
         for number in (*seccomp.IO_URING, seccomp.CLONE3):
             assert decision(machine, table.audit, number) == REFUSED

@@ -10,7 +10,8 @@ import pytest
 
 from codeagent.agent.interrupts import Interrupts
 from codeagent.errors import Interrupted
-from codeagent.verification.host import STEP_ENTRIES, Snapshot, compare
+from codeagent.verification import host
+from codeagent.verification.host import Snapshot, compare
 from codeagent.verification.record import Repository
 
 
@@ -45,15 +46,18 @@ def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert Snapshot.of(tmp_path / "no").facts == {}
 
 
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """More than two steps of entries, which no test changes."""
-    top = tmp_path_factory.mktemp("large")
+STEP_ENTRIES = 20
+
+
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """More than two steps of entries."""
+    monkeypatch.setattr(host, "STEP_ENTRIES", STEP_ENTRIES)
     for folder in ("a", "b"):
-        (top / folder).mkdir()
+        (tmp_path / folder).mkdir()
         for number in range(STEP_ENTRIES):
-            os.mknod(top / folder / str(number))
-    return top
+            (tmp_path / folder / str(number)).touch()
+    return tmp_path
 
 
 def descriptors() -> int:

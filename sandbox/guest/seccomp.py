@@ -47,11 +47,22 @@ class Machine:
     socketcall: int | None = None
 
 
-X86_64 = Machine(0xC000003E, 1, 20, 41, (33, 292), clone=56, forbidden=(272, 308, 248, 249, 250))
-I386 = Machine(0x40000003, 4, 146, 359, (63, 330), clone=120, forbidden=(310, 346, 286, 287, 288), socketcall=102)
-AARCH64 = Machine(0xC00000B7, 64, 66, 198, (24,), clone=220, forbidden=(97, 268, 217, 218, 219))
-ARM = Machine(0x40000028, 4, 146, 281, (63, 358), clone=120, forbidden=(337, 375, 309, 310, 311))
-RISCV64 = Machine(0xC00000F3, 64, 66, 198, (24,), clone=220, forbidden=(97, 268, 217, 218, 219))
+X86_64 = Machine(
+    0xC000003E, write=1, writev=20, socket=41, dups=(33, 292), clone=56, forbidden=(272, 308, 248, 249, 250)
+)
+I386 = Machine(
+    0x40000003, write=4, writev=146, socket=359, dups=(63, 330), clone=120, forbidden=(310, 346, 286, 287, 288),
+    socketcall=102,
+)  # fmt: skip
+AARCH64 = Machine(
+    0xC00000B7, write=64, writev=66, socket=198, dups=(24,), clone=220, forbidden=(97, 268, 217, 218, 219)
+)
+ARM = Machine(
+    0x40000028, write=4, writev=146, socket=281, dups=(63, 358), clone=120, forbidden=(337, 375, 309, 310, 311)
+)
+RISCV64 = Machine(
+    0xC00000F3, write=64, writev=66, socket=198, dups=(24,), clone=220, forbidden=(97, 268, 217, 218, 219)
+)
 # The native table first, then the one of 32-bit programs on the same machine.
 MACHINES = {"x86_64": (X86_64, I386), "aarch64": (AARCH64, ARM), "riscv64": (RISCV64,)}
 

@@ -15,7 +15,7 @@ lint: .venv/installed
 
 ## check: everything that is fast and needs neither a container engine nor Debian packages
 check: lint
-	$(BIN)/pytest --numprocesses auto --dist worksteal --ignore tests/docker -m "not docker and not slow and not browser and not shells"
+	$(BIN)/pytest --numprocesses $$((2 * $$(nproc))) --dist worksteal --ignore tests/docker -m "not docker and not slow and not browser and not shells"
 
 ## test: everything, against real containers; installs what is missing where it may
 test:

@@ -48,6 +48,7 @@ CONTENT = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(old=CONTENT, new=CONTENT)
 def test_what_git_wrote_gives_the_new_bytes_and_back(folder: Path, old: bytes, new: bytes) -> None:

@@ -64,6 +64,7 @@ def assert_sendable(view: Sequence[Item]) -> None:
             assert isinstance(following, (Reasoning, AssistantMessage, ToolCall))
 
 
+@pytest.mark.slow
 def test_three_hundred_rounds_stay_within_a_32k_window_at_a_flat_cost() -> None:
     context = Context(WINDOW, "instructions " * 100, ())
     conversation: list[Item] = [TASK]
@@ -247,6 +248,7 @@ rounds = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(rounds, st.integers(min_value=4_000, max_value=60_000), st.booleans())
 def test_no_shortening_ever_breaks_a_pair(

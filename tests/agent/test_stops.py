@@ -125,6 +125,7 @@ def test_the_token_limit_ends_the_turn_without_another_request(api: str, tmp_pat
     assert (stopped.ending.outcome, stopped.ending.text) == ("token_limit", "So far.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_the_time_limit_ends_a_response_under_way_and_keeps_its_text(api: str, tmp_path: Path) -> None:
     after = {"responses": 5, "chat": 2, "messages": 4}[api]
@@ -214,6 +215,7 @@ def test_a_pause_is_no_stop_and_has_no_end_of_its_own(tmp_path: Path) -> None:
     assert (endless.ending.outcome, endless.ending.text) == ("round_limit", "Known so far.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_ids_that_start_over_in_each_response_stay_apart_after_their_rounds_were_summarised(
     api: str, tmp_path: Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def possible(files: Tree) -> Tree:
 TREES = st.dictionaries(PATHS, FILES, max_size=5).map(possible)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kept=TREES, before=TREES, after=TREES)
 @example(kept={}, before={"a": (0o100644, b"")}, after={"a/b": (0o120000, b"a")})

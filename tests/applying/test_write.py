@@ -207,6 +207,7 @@ def test_killed_at_any_step_of_writing_or_putting_back_one_file_at_most_is_missi
     assert met == {0, 1}
 
 
+@pytest.mark.slow
 def test_what_the_user_has_put_back_after_a_kill_is_not_in_the_way(tmp_path: Path) -> None:
     # As `git checkout .` does when files are found missing.
     for code, repo in outcomes(tmp_path, killed, every=5):

@@ -10,6 +10,7 @@ import termios
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,6 +97,7 @@ TEXT = st.lists(st.one_of(st.sampled_from(PIECES), st.characters(exclude_categor
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(
     st.lists(TEXT, max_size=12),

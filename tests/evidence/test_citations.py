@@ -156,6 +156,7 @@ def test_a_long_word_costs_little() -> None:
     assert mentions("a" * 200_000 + ("é" * 20_000) + "(" * 5_000) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -249,6 +249,7 @@ def test_both_sides_changing_one_file_is_a_named_conflict(tmp_path: Path) -> Non
     copied.session.evidence.close()
 
 
+@pytest.mark.slow
 def test_very_many_files_are_checked_in_turns_and_at_once_where_an_event_points(tmp_path: Path) -> None:
     for number in range(1_200):
         write(tmp_path, f"f{number}.py", f"x = {number}\n")

@@ -89,6 +89,7 @@ def test_git_apply_turns_the_old_tree_into_the_new_one(old: Files, new: Files) -
     assert applied_by_git(new, patch, "--reverse") == old
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(TREE, TREE)
 def test_the_host_reads_the_same_patch(old: Files, new: Files) -> None:

@@ -7,6 +7,7 @@ import re
 import time
 from pathlib import Path
 
+import pytest
 from guest.protection import Protection
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,6 +77,7 @@ def test_masks_that_are_not_mounted_are_told(tmp_path: Path) -> None:
         assert files.scan(guest) == Scan(frozenset({".env"}), frozenset(), (".env",), True, 1)
 
 
+@pytest.mark.slow
 def test_a_scan_that_finds_nothing_new_is_cheap(tmp_path: Path) -> None:
     for number in range(1_000):
         (tmp_path / f"a{number % 30}/d{number}").mkdir(parents=True)

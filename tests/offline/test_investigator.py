@@ -581,6 +581,7 @@ def test_a_place_far_down_a_long_file_is_read_where_it_is(tmp_path: Path) -> Non
     assert starts == [None, 2001, 3501]
 
 
+@pytest.mark.slow
 def test_a_long_file_is_read_to_its_end(tmp_path: Path) -> None:
     filler = "".join(f"    int filler{number}() {{\n        return {number};\n    }}\n" for number in range(2_000))
     code = f"class Long extends Base {{\n    Item get() {{\n        return null;\n    }}\n{filler}}}\n"
@@ -721,6 +722,7 @@ PIECES += ["\n", '"""', "{", "}"]
 QUESTIONS = ["why does Find.find return None", "where is find()", "why does a.py raise Find", "why is `find` empty"]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("\n".join), max_size=30), st.sampled_from(QUESTIONS)
 )

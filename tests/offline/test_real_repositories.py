@@ -21,6 +21,7 @@ PACKAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "question", "path", "text"),
     [
@@ -54,6 +55,7 @@ def test_the_line_is_cited(package: str, question: str, path: str, text: str, tm
     assert found.rounds <= 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["rich", "pathspec"])
 def test_functions_and_returns_are_those_that_pythons_own_parser_finds(package: str) -> None:
     for path in sorted(PACKAGES[package].rglob("*.py"))[::2]:

@@ -286,6 +286,7 @@ def test_types_are_those_that_a_file_declares() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["py", "java", "ts"])
 @pytest.mark.parametrize("piece", ["a", "a.b(", "{", "return a or ", "if (x) ", "def f(x): ", "static A<B", "'"])
 def test_a_hostile_file_takes_no_time_to_speak_of(suffix: str, piece: str) -> None:

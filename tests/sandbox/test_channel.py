@@ -154,6 +154,7 @@ def test_a_guest_that_ends_between_two_calls_is_seen_before_the_next(pair: Pair)
     assert channel.loss() == "the container has ended"
 
 
+@pytest.mark.slow
 def test_what_a_guest_says_is_taken_while_every_caller_is_still_sending(pair: Pair) -> None:
     channel, guest = pair
     result = asked(channel, body=b"x" * 10_000_000)
@@ -349,6 +350,7 @@ def test_an_answer_to_a_call_that_was_left_is_dropped(pair: Pair) -> None:
     assert again() == ({"fine": True}, b"")
 
 
+@pytest.mark.slow
 def test_silence_is_explained_by_whoever_knows() -> None:
     ours, theirs = socket.socketpair()
     channel = Channel(Attached(ours), diagnose=lambda: "the container was paused")
@@ -358,6 +360,7 @@ def test_silence_is_explained_by_whoever_knows() -> None:
     theirs.close()
 
 
+@pytest.mark.slow
 def test_silence_without_a_reason_is_waited_out(pair: Pair) -> None:
     channel, guest = pair
     result = asked(channel)
@@ -367,6 +370,7 @@ def test_silence_without_a_reason_is_waited_out(pair: Pair) -> None:
     assert result() == ({}, b"")
 
 
+@pytest.mark.slow
 def test_a_caller_that_is_stuck_in_sending_is_freed() -> None:
     ours, theirs = socket.socketpair()
     channel = Channel(Attached(ours), diagnose=lambda: "the container was paused")

@@ -99,6 +99,7 @@ def test_further_names_are_found_of_what_lies_in_folders_and_behind_links(tmp_pa
     )
 
 
+@pytest.mark.slow
 def test_packages_linked_into_a_folder_that_is_called_env_are_not_masked_elsewhere(tmp_path: Path) -> None:
     (tmp_path / ".env").mkdir()
     (tmp_path / ".venv").mkdir()

@@ -81,6 +81,7 @@ def parent_of(pid: int) -> int | None:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "with  two spaces ", "quo\"te'$HOME`*\\", "line\nfeed", "b\udcffyte"])
 def test_a_killed_program_leaves_neither_folder_nor_file_nor_process(tmp_path: Path, name: str) -> None:
     temporary = tmp_path / name

@@ -73,6 +73,7 @@ def texts(received: Received) -> str:
     return "\n".join(received.user_texts)
 
 
+@pytest.mark.slow
 def test_what_the_api_made_stands_before_the_programs_summary_and_both_are_recorded(tmp_path: Path) -> None:
     with ModelServer(working(), prefix="compacted") as server, opened(server) as provider:
         ending = start(tmp_path, provider, TASK)
@@ -252,6 +253,7 @@ def test_an_interruption_while_the_api_compacts_changes_nothing(tmp_path: Path) 
     assert calls == [item.call_id for item in history.items if isinstance(item, ToolOutput)]
 
 
+@pytest.mark.slow
 def test_the_time_limit_holds_while_the_api_compacts(tmp_path: Path) -> None:
     with (
         ModelServer(working(), compacts=hang(30), prefix="compacted") as server,

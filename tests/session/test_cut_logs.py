@@ -135,6 +135,7 @@ def test_two_processes_see_the_same_conversation(tmp_path: Path, api: Api) -> No
     assert read_history(folder)[0].interrupted_calls == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_a_log_cut_beside_a_compaction_is_gone_on_with_inside_the_window(tmp_path: Path, api: Api) -> None:
     numbers = count()

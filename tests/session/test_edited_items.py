@@ -84,6 +84,7 @@ def test_what_stands_beside_an_unreadable_item_is_kept() -> None:
     assert retyping.left_out == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_a_session_goes_on_with_items_of_types_that_nobody_knows(api: str, tmp_path: Path) -> None:
     foreign = [

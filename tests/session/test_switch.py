@@ -75,6 +75,7 @@ def test_what_the_offline_investigator_did_is_taken_by_every_api(api: str) -> No
         assert server.requests[0].outputs == {"o1": "one", "o2": "two"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after"), SWITCHES)
 def test_wherever_the_log_ends_the_other_api_takes_it(tmp_path: Path, before: str, after: str) -> None:
     with ModelServer(SCRIPT) as first, opened(first, before) as provider:

@@ -85,6 +85,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(JSON | st.dictionaries(st.sampled_from(["path", "depth", "fast", "other"]), JSON))
 def test_arguments_are_either_of_the_schema_or_refused(value: Any) -> None:
     try:

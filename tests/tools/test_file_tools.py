@@ -125,6 +125,7 @@ def test_the_rest_of_a_long_line_of_an_output_can_be_had_by_the_command_again(tm
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"x" * 100 + b"\n", "é\n".encode(), b"y" * 3_000 + b"\n", b"\n"])
 def test_no_page_exceeds_48_kib(tmp_path: Path, content: bytes) -> None:
     write(tmp_path, {"f": content * 60_000})
@@ -168,6 +169,7 @@ def test_a_listing_has_one_line_an_entry(tmp_path: Path) -> None:
     assert listed(tmp_path, "src", offset=5) == "src: no entries from offset 5 on; there are 1"
 
 
+@pytest.mark.slow
 def test_pages_of_a_listing_follow_each_other(tmp_path: Path) -> None:
     for number in range(1_005):
         (tmp_path / f"f{number:04}").touch()

@@ -136,6 +136,7 @@ MARKDOWN = st.lists(
 ).map(" ".join)
 
 
+@pytest.mark.slow
 @given(MARKDOWN, st.integers(0, 120), st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_any_text_can_be_rendered_and_nothing_in_it_acts(text: str, width: int, colour: bool) -> None:

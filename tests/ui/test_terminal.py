@@ -261,6 +261,7 @@ def test_a_copy_is_one_step_told_by_its_share() -> None:
     assert err.getvalue() == "copying the repository (2 of 90 files): 2%\n"
 
 
+@pytest.mark.slow
 def test_the_lines_of_a_build_are_one_step_that_goes_on() -> None:
     err = io.StringIO()
     with Terminal(None, err, environ={}) as terminal:

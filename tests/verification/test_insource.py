@@ -103,6 +103,7 @@ def test_whether_doctests_run_is_told_by_the_command_or_a_configuration() -> Non
     assert not runs_doctests("pytest", lambda _: None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "part"),
     [

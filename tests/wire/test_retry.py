@@ -64,6 +64,7 @@ def test_what_may_pass_is_tried_again(api: str, failure: Scripted) -> None:
     assert [n.delay_ms for n in talk.notices] == [round(wait * 1000) for wait in talk.waits]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("silence", [hang(60.0), hang(60.0, reply("half"), after=2)], ids=["nothing", "half"])
 def test_silence_is_tried_again(api: str, silence: Scripted) -> None:
@@ -444,6 +445,7 @@ def test_the_wait_between_attempts_can_be_interrupted() -> None:
                 talk.ask("Why?")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
 def test_a_terminal_event_is_acted_upon_though_the_server_keeps_the_connection_open(api: str) -> None:
     held = hang(30.0, reply("Done."), after=50)

@@ -46,6 +46,8 @@ _KEPT: Sequence[tuple[str, str]] = (
 """What is carried over: facts about the repository, each with the values it may have. None names a program."""
 _MODULE_WORK_TREE = (r"core\.worktree", r"(\.\./)+[A-Za-z0-9_./+@ -]{1,300}")
 
+_GIT_DIRECTORY = re.compile(r"\.(git|bare)(/(worktrees/[^/]+/)?modules/.+)?$")
+"""What git directories are called: `.git`, `NAME.git`, `.bare`, and a submodule's below `modules` in one."""
 _WORK_TREE = ("core", "worktree")
 _SECTION = re.compile(r'\[\s*([A-Za-z0-9.-]+)\s*(?:"((?:[^"\\]|\\.)*)")?\s*\]')
 _VARIABLE = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*))?$")
@@ -75,30 +77,51 @@ def _own(top: Path | None, prefix: str) -> Path | None:
 
 
 def find(repo: Path) -> Repository:
-    """Looks upward from `repo` for a `.git`, as git does; reads two small files at most."""
+    """Looks upward from `repo` for a `.git`, as git does; reads four small files at most."""
     for top in (repo, *repo.parents):
         entry = top / ".git"
-        if not os.path.lexists(entry):
-            continue
-        folder = _git_folder(entry)
-        common = _common(folder) if folder else None
-        if folder is None or common is None:
-            return Repository()
-        prefix = "" if top == repo else f"{repo.relative_to(top).as_posix()}/"
-        return Repository(top, folder, common, prefix)
+        if os.path.lexists(entry):
+            prefix = "" if top == repo else f"{repo.relative_to(top).as_posix()}/"
+            return _at(entry, prefix, repo)
     return Repository()
 
 
-def _git_folder(entry: Path) -> Path | None:
-    """The directory that a `.git` is or points to.
+def _at(entry: Path, prefix: str, repo: Path) -> Repository:
+    """The repository of a `.git`; none where it leads to what is not to be seen.
 
     A directory elsewhere must name this work tree as its own: otherwise a repository could have any other one of the
     user's mounted beside it.
     """
-    if _is_folder(entry):
-        return entry if os.path.lexists(entry / "HEAD") else None
-    folder = _target(entry)
-    return folder if folder is not None and os.path.lexists(folder / "HEAD") and _belongs(folder, entry) else None
+    folder = entry if _is_folder(entry) else _target(entry)
+    if folder is None or not os.path.lexists(folder / "HEAD"):
+        return Repository()
+    if folder != entry:
+        folder = folder.resolve()
+        if not _belongs(folder, entry):
+            return Repository()
+    common = _common(folder)
+    if common is None:
+        return Repository()
+    found = Repository(entry.parent, folder, common, prefix)
+    return found if found.inside or _may_be_beside(common, entry, repo) else Repository()
+
+
+def _may_be_beside(common: Path, entry: Path, repo: Path) -> bool:
+    """Whether it is a git directory that may be mounted beside `repo`: neither around it nor in its work tree.
+
+    An archive can plant the few names by which git knows one in any folder: then that is a folder of the user's, or
+    the repository itself, whose masks do not hold there.
+    """
+    here, there = common.resolve(), repo.resolve()
+    return (
+        _GIT_DIRECTORY.search(here.as_posix()) is not None
+        and all(_is_folder(here / name) for name in ("objects", "refs"))
+        # What cannot be listed cannot be masked.
+        and all(os.access(folder, os.R_OK | os.X_OK) for folder in (here, *_folders(here / "worktrees")))
+        and (common == entry or not here.is_relative_to(entry.parent.resolve()))
+        and not there.is_relative_to(here)
+        and here.stat().st_uid in {there.stat().st_uid, os.getuid(), 0}
+    )
 
 
 def _target(entry: Path) -> Path | None:
@@ -118,7 +141,7 @@ def _belongs(folder: Path, entry: Path) -> bool:
 
 
 def _common(folder: Path) -> Path | None:
-    """The directory that a git directory shares with others: only a linked work tree's lies in one.
+    """The directory that a git directory shares with others: only a linked work tree's lies in one, and is no `.git`.
 
     It is mounted as well. What a repository made up could name any folder above, the user's home among them.
     """
@@ -126,8 +149,8 @@ def _common(folder: Path) -> Path | None:
     if not text:
         return folder
     common = Path(os.path.normpath(folder / text))
-    is_one = all(os.path.lexists(common / name) for name in ("HEAD", "objects", "refs"))
-    return common if is_one and folder.parent == common / "worktrees" else None
+    is_one = os.path.lexists(common / "HEAD") and folder.parent == common / "worktrees"
+    return common if is_one and folder.name != ".git" else None
 
 
 def _read(path: Path, limit: int = MAX_CONFIG) -> str:
@@ -187,6 +210,12 @@ def object_format(repository: Repository) -> str:
 
 
 SHARED = ("HEAD", "objects", "refs", "packed-refs", "reftable", "logs", "info", "shallow", "worktrees")
+_GITS_OWN = re.compile(
+    rf"({'|'.join(SHARED)}|index|sharedindex\.\w+|config(\.worktree)?|hooks|commondir|gitdir|locked|description|branches"
+    r"|[A-Z_]*_HEAD|AUTO_MERGE|(COMMIT_EDIT|MERGE_|SQUASH_|TAG_EDIT)MSG|MERGE_(MODE|RR|AUTOSTASH)|BISECT_[A-Z_]+"
+    r"|rebase-(merge|apply)|sequencer|rr-cache|gc\.(pid|log))(\.lock)?"
+)
+"""Names in a git directory. What is called otherwise there is not git's, or not needed: submodules, large files."""
 _ITSELF = f"""\
 #!/bin/sh
 # git starts itself by this program. In a submodule, whose configuration is its own, it has taken this variable away.
@@ -301,24 +330,36 @@ def mounts_beside(repository: Repository, generated: Path) -> list[Mount]:
     """The git directory that lies outside of the mount, with a configuration of ours; none when there is none."""
     if repository.common is None or repository.inside:
         return []
-    texts, hooks = parts_beside(repository)
+    texts, folders = parts_beside(repository)
     return [
         Mount("bind", BESIDE, str(repository.common)),
         *(Mount("bind", f"{BESIDE}/{path}", str(written(generated, text))) for path, text in texts.items()),
-        *(Mount("bind", f"{BESIDE}/{path}", str(empty_folder(generated))) for path in hooks),
+        *(Mount("bind", f"{BESIDE}/{path}", str(empty_folder(generated))) for path in folders),
     ]
 
 
 def parts_beside(repository: Repository) -> tuple[dict[str, str], list[str]]:
-    """Of a git directory that lies outside of the mount: texts in place of its configurations, and hooks folders."""
+    """Of a git directory that lies outside of the mount, what is not seen as it is.
+
+    Texts in place of its configurations and of files that are not git's, and folders that are empty: hooks and what
+    is not git's.
+    """
     common = repository.common
     if common is None:
         return {}, []
-    texts = {
-        path.relative_to(common).as_posix(): sanitised(_read(path), module=path.parent != common)
-        for path in _configs(common)
-    }
-    return texts, hooks(common, ["."])
+    texts: dict[str, str] = {}
+    folders: list[str] = []
+    waiting = [common, *_folders(common / "worktrees")]
+    for path in (path for here in waiting for path in sorted(here.iterdir())):
+        inside, kind = path.relative_to(common).as_posix(), _kind(path)
+        if path.name in ("config", "config.worktree") and kind == stat.S_IFREG:
+            texts[inside] = sanitised(_read(path))
+        elif path.name == "hooks" or not _GITS_OWN.fullmatch(path.name):
+            if kind == stat.S_IFDIR:
+                folders.append(inside)
+            elif kind not in (stat.S_IFLNK, 0):  # where a link leads is looked at there
+                texts[inside] = ""
+    return texts, folders
 
 
 def beside(repository: Repository) -> str:

@@ -57,7 +57,8 @@ GIT_CONFIG: Mapping[str, str] = {
     "gpg.program": "false",
     "gpg.ssh.program": "false",
     "gpg.x509.program": "false",
-    "diff.ignoreSubmodules": "all",
+    # All changes of a submodule's commit are told. What has changed in its files, git would ask a git there.
+    "diff.ignoreSubmodules": "dirty",
     "diff.submodule": "short",
     "submodule.recurse": "false",
     "status.submoduleSummary": "false",

@@ -228,6 +228,8 @@ def test_reading_commands_work_and_run_no_program_of_the_repository(opened: Open
     assert {command: code for command, (code, _) in found.items() if code != 0} == {}
     assert "a.txt" in found["git status"][1]
     assert found["git diff"][1].count("+TWO") == 1
+    for command in ("git show", "git log -p", "git diff HEAD~1 HEAD"):
+        assert found[command][1].count("+Subproject commit") == 2, command
     assert found["git show HEAD:a.txt"][1] == "one\ntwo\n"
     assert found["git rev-parse --show-toplevel"][1] == "/workspace\n"
     assert "!! x.o" in outputs(opened, ["git status --porcelain --ignored"], writable=False).popitem()[1][1]
@@ -301,7 +303,12 @@ def test_a_git_directory_outside_of_the_mount_is_seen_beside_it(
     open_one: Open, tmp_path: Path, made: object, writable: bool
 ) -> None:
     assert callable(made)
-    opened = open_one(repo=made(tmp_path))
+    repo = made(tmp_path)
+    common = (repo / git(repo, "rev-parse", "--git-common-dir").decode().strip()).resolve()
+    write(common, {".env": "hunter2\n", "private/x": "hunter2\n"})
+    opened = open_one(repo=repo)
+    seen = opened.output("grep -r hunter2 /workspace.git; ls -A /workspace.git/private", writable=writable)
+    assert seen == ""
     found = outputs(
         opened, ["git status -s", "git log --format=%s", "git diff", "git blame -s a.txt"], writable=writable
     )
@@ -338,3 +345,14 @@ def test_another_repository_of_the_users_cannot_be_brought_in(open_one: Open, tm
     opened = open_one(repo=tmp_path / "project")
     printed = opened.output("git log -p; git show HEAD:secret.txt; ls /workspace.git")
     assert "hunter2" not in printed
+
+
+def test_a_masked_file_is_not_seen_by_a_git_directory_that_is_the_repository(open_one: Open, tmp_path: Path) -> None:
+    write(tmp_path, {".env": "hunter2\n", "a": "", "sub/.env": "hunter2\n"})
+    git(tmp_path, "init", "-q")
+    script = "mv .git/* .; rmdir .git; git config -f config core.worktree .; echo 'gitdir: .' > .git"
+    subprocess.run(["sh", "-ec", script], cwd=tmp_path, check=True)
+    opened = open_one(repo=tmp_path)
+    for writable in (False, True):
+        assert opened.output("cat .env; ls /workspace.git", writable=writable).startswith("ls: ")
+        assert "hunter2" not in opened.output("grep -r hunter2 /workspace* /codeagent-*", writable=writable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -213,3 +214,119 @@ def test_a_repository_cannot_bring_in_the_folders_around_it(tmp_path: Path, up: 
     assert git.find(repo) == git.Repository()
     write(repo, {".git": "gitdir: w\n", "w/HEAD": "x", "w/gitdir": "../.git\n", "w/commondir": f"{up}\n"})
     assert git.find(repo) == git.Repository()
+
+
+IN_THE_REPOSITORY = {
+    "the repository itself": "mv .git/* .; rmdir .git; git config -f config core.worktree .; echo 'gitdir: .' > .git",
+    "a directory in it": "mv .git app; git config -f app/config core.worktree ..; echo 'gitdir: app' > .git",
+    "one called as git's are": "mv .git a.git; "
+    "git config -f a.git/config core.worktree ..; echo 'gitdir: a.git' > .git",
+    "a linked work tree's": "mv .git/* .; rmdir .git; mkdir -p worktrees/y; cp HEAD index worktrees/y; "
+    "echo ../.. > worktrees/y/commondir; echo ../../.git > worktrees/y/gitdir; echo 'gitdir: worktrees/y' > .git",
+    "a link to a directory in it": "mv .git a; ln -s project/a ../b.git; git config -f a/config core.worktree $PWD; "
+    "echo 'gitdir: ../b.git' > .git",
+}
+
+
+@pytest.mark.parametrize("made", IN_THE_REPOSITORY.values(), ids=IN_THE_REPOSITORY)
+def test_nothing_of_the_repository_is_mounted_again_without_its_masks(tmp_path: Path, made: str) -> None:
+    repo = tmp_path / "project"
+    write(repo, {"a.txt": "1\n"})
+    run_git(repo, "init", "-q")
+    run_git(repo, "add", ".")
+    subprocess.run(["sh", "-ec", made], cwd=repo, check=True)
+    assert run_git(repo, "status", "--short", "a.txt") == b"A  a.txt\n"
+    assert git.find(repo) == git.Repository()
+    (repo / "sub").mkdir()
+    assert git.find(repo / "sub") == git.Repository()
+
+
+PLANTED = "mkdir objects refs; echo 'ref: refs/heads/main' > HEAD;"
+AROUND = {
+    "the folder above": f"{PLANTED} printf '[core]\\nworktree = .\\n' > config; echo 'gitdir: .' > .git",
+    "one that is called as git's are": "mkdir -p a.git/x; mv top a.git; cd a.git; "
+    f"{PLANTED} printf '[core]\\nworktree = .\\n' > config; echo 'gitdir: .' > .git",
+    "the folder of a directory's own": f"{PLANTED} mkdir -p top/.git; cp HEAD top/.git; "
+    "echo ../.. > top/.git/commondir; mv top worktrees",
+}
+
+
+@pytest.mark.parametrize("made", AROUND.values(), ids=AROUND)
+def test_a_few_names_above_make_no_folder_one_of_gits(tmp_path: Path, made: str) -> None:
+    write(tmp_path, {"top/sub/a": ""})
+    subprocess.run(["sh", "-ec", made], cwd=tmp_path, check=True)
+    opened = next(path for path in tmp_path.rglob("sub") if path.is_dir())
+    for repo in (opened, opened.parent):
+        assert git.find(repo) == git.Repository()
+
+
+def test_of_a_git_directory_outside_only_what_is_gits_is_seen(tmp_path: Path) -> None:
+    """Here a bare repository with a linked work tree; whatever else lies in either directory is empty."""
+    write(tmp_path, {"main/a": ""})
+    run_git(tmp_path / "main", "init", "-q")
+    run_git(tmp_path / "main", "add", ".")
+    run_git(tmp_path / "main", "commit", "-qm", "first")
+    run_git(tmp_path, "clone", "-q", "--bare", "main", "bare.git")
+    run_git(tmp_path / "bare.git", "worktree", "add", "-q", "-b", "other", "../linked")
+    run_git(tmp_path / "linked", "status")
+    bare = tmp_path / "bare.git"
+    write(bare, {"HEAD.lock": "", "ORIG_HEAD": "", ".env": "x", "other/.env": "x", "worktrees/linked/notes": "x"})
+    (bare / "link").symlink_to("other")
+    found = git.find(tmp_path / "linked")
+    assert found == git.Repository(tmp_path / "linked", bare / "worktrees/linked", bare)
+    texts, folders = git.parts_beside(found)
+    assert texts == {".env": "", "config": git.sanitised((bare / "config").read_text()), "worktrees/linked/notes": ""}
+    assert folders == ["hooks", "other"]
+
+
+def _submodule(top: Path) -> tuple[Path, str]:
+    run_git(top, "-c", "protocol.file.allow=always", "submodule", "add", "-q", f"{top}", "lib/a")
+    return top / "lib/a", ".git/modules/lib/a"
+
+
+def _hidden(top: Path) -> tuple[Path, str]:
+    run_git(top, "clone", "-q", "--bare", ".", "all/.bare")
+    write(top, {"all/.git": "gitdir: ./.bare\n"})
+    run_git(top / "all", "worktree", "add", "-q", "opened")
+    return top / "all/opened", "all/.bare"
+
+
+def _separate(top: Path) -> tuple[Path, str]:
+    run_git(top, "init", "-q", f"--separate-git-dir={top}.git")
+    run_git(top, "config", "core.worktree", f"{top}")
+    return top, "../project.git"
+
+
+def _linked_in_a_submodule(top: Path) -> tuple[Path, str]:
+    inner, common = _submodule(top)
+    run_git(inner, "worktree", "add", "-q", "-b", "x", f"{top}.linked")
+    return Path(f"{top}.linked"), common
+
+
+@pytest.mark.parametrize("made", [_submodule, _hidden, _separate, _linked_in_a_submodule])
+def test_the_usual_places_of_a_git_directory_are_found(
+    tmp_path: Path, made: Callable[[Path], tuple[Path, str]]
+) -> None:
+    top = tmp_path / "project"
+    write(top, {"a": "", "sub/b": ""})
+    run_git(top, "init", "-q", "-b", "main")
+    run_git(top, "add", ".")
+    run_git(top, "commit", "-qm", "first")
+    opened, common = made(top)
+    assert git.find(opened).common == (top / common).resolve()
+    found = git.find(opened / "sub")
+    assert (found.common, found.prefix) == ((top / common).resolve(), "sub/")
+
+
+def test_a_git_directory_of_another_users_is_not_brought_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_git(tmp_path, "init", "-q")
+    (tmp_path / "sub").mkdir()
+    assert git.find(tmp_path / "sub").common == tmp_path / ".git"
+    real = Path.stat
+
+    def of_others(path: Path, **options: bool) -> os.stat_result:
+        found = real(path, **options)
+        return os.stat_result((*found[:4], 4711, *found[5:])) if path.name == ".git" else found
+
+    monkeypatch.setattr(Path, "stat", of_others)
+    assert git.find(tmp_path / "sub") == git.Repository()

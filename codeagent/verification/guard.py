@@ -45,7 +45,7 @@ def guard(patches: Sequence[FilePatch], command: str, untouched: Untouched) -> G
     read = cache(untouched.read)
     untouched = replace(untouched, read=read)
     reach = reached(command, read, untouched.tree)
-    roles = Roles(read, untouched.tree, reach.names, (command, *reach.texts))
+    roles = Roles(read, untouched.tree, reach.names, (command, *reach.texts), reach.compares)
     found = _guarded(patches, reach, roles, untouched)
     doctests = runs_doctests(command, read) or any("doctest" in text for text in reach.texts)
     return Guarded(tuple(sorted(found)), tuple(_doubts(patches, found, roles)), doctests)
@@ -53,11 +53,9 @@ def guard(patches: Sequence[FilePatch], command: str, untouched: Untouched) -> G
 
 def _doubts(patches: Sequence[FilePatch], found: set[str], roles: Roles) -> Iterator[str]:
     left = [patch.path for patch in patches if not set(patch.paths) & found]
+    without_code = not any(map(is_code, left))
     for path in left:
-        clause = roles.doubt(path)
-        if not clause and not any(map(is_code, left)):
-            clause = "it is no code, and the change has none"
-        if clause:
+        if clause := roles.doubt(path, without_code=without_code):
             yield f"{path}: {clause}"
 
 

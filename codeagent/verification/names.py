@@ -100,7 +100,7 @@ _CHECKS = frozenset(
     "regressions acceptance functional integration conformance".split()
 )
 _DRIVERS = _CHECKS | frozenset(
-    "validate lint ci run runner runall script scripts tool tools tooling hack bin build make harness task tasks "
+    "validate lint ci run runner runall script scripts tool tools tooling hack build make harness task tasks "
     "setup hooks preload".split()
 )
 _NAMED_CHECKS = frozenset(
@@ -162,7 +162,9 @@ def drives(path: str) -> bool:
     parts = path.lower().split("/")
     if in_sources(path):
         return False
-    return any(word in _DRIVERS for part in parts for word in re.split(r"[-_.]", part))
+    # In `bin` programs lie as well, called `tool` and `run`.
+    names = _CHECKS if "bin" in parts[:-1] else _DRIVERS
+    return any(word in names for part in parts for word in re.split(r"[-_.]", part))
 
 
 def named_as_check(path: str) -> bool:

@@ -15,6 +15,7 @@ from itertools import islice, pairwise
 from posixpath import basename, dirname, join, normpath, splitext
 
 from codeagent.verification.configured import configurations, named_files, test_folders
+from codeagent.verification.insource import runs_doctests
 from codeagent.verification.makefile import Makefile
 from codeagent.verification.mentions import mentioned, object_of
 from codeagent.verification.names import drives, in_checks, in_sources, is_code, is_configuration, is_test, subject
@@ -47,22 +48,27 @@ _DISCOVERED = {
     **dict.fromkeys(("behave", "cucumber", "cucumber-js"), "features/*"),
 }
 """What runners take for tests by themselves, beside what is guarded everywhere. Without a slash: in any folder."""
+_STARTED = _RUNNERS | _DISCOVERED.keys()
 _BY_NODE = ("/index.js", "/index.mjs", "/index.ts", ".js", ".cjs", ".mjs", ".ts", ".json")
 _COMPARING = frozenset("diff cmp comm colordiff".split())
+_LOOKING = frozenset("for cat echo printf test [".split())
 _MOST_FILES = 60
 _MOST_CHARACTERS = 200_000
+_TESTS = re.compile(r"^[ \t]*(?:async )?(?:def test|class \w*Test)", re.M)
 _MOST_COMMANDS, _MOST_WORDS = 2_000, 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
     """`names(path)` tells whether the command reaches a path, `builds(path)` whether make would take a new file for
-    what a recipe makes. In `roots` Python looks for modules, beside the top. `texts` are the shell's that run."""
+    what a recipe makes. In `roots` Python looks for modules, beside the top. `texts` are the shell's that run, and
+    `compares(path)` tells whether they compare an output with a path, which may be code as well."""
 
     names: Callable[[str], bool]
     builds: Callable[[str], bool]
     roots: frozenset[str]
     texts: tuple[str, ...] = ()
+    compares: Callable[[str], bool] = lambda _path: False
 
 
 def reached(command: str, read: Read, tree: Tree | None = None) -> Reached:
@@ -72,13 +78,18 @@ def reached(command: str, read: Read, tree: Tree | None = None) -> Reached:
     reach.follow(command, "")
     reach.configure()
     reach.names |= mentioned(command, read, reach.tree)
-    return Reached(reach.matcher(), reach.is_built, frozenset(reach.roots - {"", "."}), reach.texts())
+    roots = frozenset(reach.roots - {"", "."})
+    return Reached(reach.matcher(), reach.is_built, roots, reach.texts(), reach.is_compared)
 
 
 def _patterns(names: Iterable[str]) -> list[str]:
     """The patterns among names; an unknown folder (`$HERE/check.sh`) may be the top as well."""
     patterns = {name for name in names if set(name) & set("*?[") and not set(name) <= set("*./")}
     return sorted(patterns | {name[2:] for name in patterns if name.startswith("*/") and name[2:].strip("*./")})
+
+
+def _is_among(path: str, names: set[str]) -> bool:
+    return path in names or any(fnmatchcase(path, name) for name in names if dirname(name).strip("*./"))
 
 
 @dataclass
@@ -92,6 +103,9 @@ class Reach:
     roots: set[str] = field(default_factory=set)
     data: set[str] = field(default_factory=set)
     """Patterns of what the check compares with, or reads its examples in, unless it is the program's text."""
+    compared: set[str] = field(default_factory=set)
+    operands: set[str] = field(default_factory=set)
+    """What other commands are given: to run it, to compile it."""
     targets: dict[str, list[str]] = field(default_factory=dict)
     """What makefiles make, with what each is made of: paths, `%` in pattern rules, `*` for what is not known."""
     _seen: set[tuple[str, str]] = field(default_factory=set)
@@ -108,6 +122,9 @@ class Reach:
             return any(fnmatchcase(basename(path), pattern) for pattern in self.discovered)
 
         return matches
+
+    def is_compared(self, path: str) -> bool:
+        return _is_among(path, self.compared) and not _is_among(path, self.operands)
 
     def texts(self) -> tuple[str, ...]:
         return tuple(sorted({script for script, _ in self._seen}))
@@ -143,7 +160,20 @@ class Reach:
         # What a folder's name starts, and what is taken before that folder.
         without = {normpath(join(folder, name)) for name in started_by_node(words) for folder in folders}
         names |= {f"{name}{end}" for name in without if "." not in basename(name) for end in _BY_NODE}
-        self.names |= names
+        self.names |= names - self._with_examples(command)
+
+    def _with_examples(self, command: str) -> set[str]:
+        """Modules of which a command line runs the examples alone: those are put back, and the rest may be a fix."""
+        by_pytest = {"pytest", "py.test"} if runs_doctests(command, self.read) else set()
+        found: set[str] = set()
+        others: set[str] = set()
+        for words in commands(command):
+            paths = {path for word in words for path in meanings(word)}
+            if {"doctest", *by_pytest}.isdisjoint(map(basename, words)):
+                others |= paths
+            else:
+                found |= {path for path in paths if path.endswith(".py") and not _TESTS.search(self.read(path) or "")}
+        return found - others
 
     def follow(self, script: str, folder: str, place: str | None = None) -> None:
         """Follows what a shell script that runs in `folder` starts; its file lies in `place`."""
@@ -164,6 +194,8 @@ class Reach:
                 self._start(each, folder)
 
     def _start(self, words: Sequence[str], folder: str) -> None:
+        if basename(words[0]) not in _COMPARING | _LOOKING:
+            self.operands |= {path for word in words if (path := path_of(word, folder)) is not None}
         for at, word in enumerate(words):
             program, rest = basename(word), words[at + 1 :]
             if not word.startswith("-") and (path := path_of(word, folder)) is not None and in_checks(path):
@@ -197,6 +229,7 @@ class Reach:
         for word in words:
             path = None if word.startswith("-") else path_of(word.rstrip("/"), folder)
             if path is not None:
+                self.compared.add(path)
                 self.data |= {path, f"{path}/*"}
                 self.data |= {f"{splitext(path)[0]}.*"} if dirname(path).strip("*./") else set()
 
@@ -239,7 +272,7 @@ class Reach:
         if path is None and folder and re.fullmatch(r"[./]*\*", with_unknown(operand)):
             # Each file of a folder is run (`cd cases; for f in *; do sh $f; done`): that is how checks are.
             self.names |= set() if in_sources(f"{folder}/") else {f"{folder}/*"}
-        if path is None or not (sourced or path in self.names or drives(path)):
+        if path is None or not (sourced or path in self.names or drives(path) or self._runs_tests(path)):
             return
         self.names.add(path)
         for file in self._files(path):
@@ -247,6 +280,12 @@ class Reach:
             # A test may start the program under test: it is guarded itself, and not followed.
             if text and (shell or sourced or re.match(r"#!.*\b(?:sh|bash|dash|ash)\b", text)):
                 self.follow(text, folder, dirname(file))
+
+    def _runs_tests(self, path: str) -> bool:
+        """Whether a script starts a runner: then it is a check's, wherever it lies."""
+        is_script = not in_sources(path) and (path.endswith("sh") or not is_code(path))
+        text = (self.read(path) or "")[:_MOST_CHARACTERS] if is_script else ""
+        return any({*words[:4]} & _STARTED for words in islice(commands(text), _MOST_COMMANDS))
 
     def _files(self, path: str) -> list[str]:
         """The files that a path with `*` for what is not known may be."""

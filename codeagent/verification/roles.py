@@ -1,15 +1,15 @@
 """Which part a file has in a check, read in the texts that use it, whatever the file is called.
 
 `reach` follows what a command starts; here each file of a change is asked for: which tests read it or take fixtures
-from it, and whether the program uses it, too. What the program uses may be what a fix is in, and so may any module
-that tests import: of those it is told why the check may rest on them, and they count as changed.
+from it, and whether the program uses it, too. What the program uses is the program, and so is what a
+test uses alone: a fix may be in it. Of other modules that tests import it is told why the check may rest on them.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -41,7 +41,7 @@ _FRAMEWORK = re.compile(
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w{0,40}(?:assert|check|expect|require)\w{0,40})\(", re.M | re.I)
 _FUNCTION = re.compile(
     r"^[ \t]*(?:export |static |inline |pub |async ){0,3}(?:def|function|func|fn|void|int|bool)[ \t]+"
-    r"(\w{0,40}(?:assert|check|expect|verify|ensure|should|must|eq)\w{0,40})[ \t]*\("
+    r"(\w{0,40}(?:assert|check|expect|should)\w{0,40}|(?:\w{0,40}_)?eq(?:ual)?s?)[ \t]*\("
     r"|^(\w{0,40}(?:assert|check|expect|eq)\w{0,40})[ \t]*\(\)[ \t]*\{",  # in shell
     re.M | re.I,
 )
@@ -53,8 +53,27 @@ _FAILS = re.compile(
     r"\bassert\b|\bAssertionError\b|\bfail\w*(?:\+\+|\(| ?\+= ?1)|\babort\(|\breturn 1\b"
     r"|\bexit[ (](?:1|EXIT_FAILURE)\b"
 )
-_BEHAVIOUR = re.compile(r"\b(?:def|class|function|func|fn|lambda|struct|impl)\b|=>|\)\s*[{;]")
-"""What a file of values alone has none of."""
+_BEHAVIOUR = re.compile(
+    r"\b(?:def|class|function|func|fn|lambda|struct|impl)\b|=>|\)\s*\{|\b(?!new\b)\w+[ \t*]+\w+\([^()]*\)\s*;"
+)
+"""What a file of values alone has none of; a declaration (`int add(int, int);`) is none, `new Map();` is one."""
+_NO_CODE = re.compile(
+    r"(?P<of>\b(?:require\(|import\(?|from|include)\s*)?"
+    r"(?:\"\"\".*?(?:\"\"\"|\Z)|\'\'\'.*?(?:\'\'\'|\Z)|\"(?:[^\"\\\n]|\\.)*\"|\'(?:[^\'\\\n]|\\.)*\'|`[^`]*`)"
+    r"|//[^\n]*|/\*.*?(?:\*/|\Z)|\#(?![ \t]*(?:include|define|if|\[))[^\n]*",
+    re.S,
+)
+"""Texts and comments, but for what is imported."""
+_KINDS = (
+    {".py", ".pyi", ".pyx"},
+    {".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".vue", ".svelte", ".coffee"},
+    {".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".inl", ".m", ".mm"},
+)
+"""Languages of one kind load each other's files; any other, its own."""
+_READS = re.compile(r"\b(?:open|read\w*|ReadFile|File|slurp|file_get_contents)\b")
+_STARTS = re.compile(
+    r"\b(?:subprocess|popen|system|spawn\w*|exec\w*|runpy|import_module|spec_from_file_location)\b", re.I
+)
 _IDENTIFIER = re.compile(r"\w+")
 _HELPERS = frozenset("assert asserts assertion assertions expect expectations expected fixture fixtures".split())
 _LONGEST_BODY = 400
@@ -93,36 +112,47 @@ class Named:
 
 @dataclass
 class Roles:
-    """Asks the untouched tree. `decides` tells what the check is known to load, `scripts` are its texts in shell."""
+    """Asks the untouched tree. `decides` tells what the check is known to load, `compares` what it compares an output
+    with, `scripts` are its texts in shell."""
 
     read: Callable[[str], str | None]
     tree: Tree
     decides: Callable[[str], bool]
     scripts: Collection[str] = ()
+    compares: Callable[[str], bool] = lambda _path: False
     _identifiers: dict[str, set[str]] = field(default_factory=dict)
 
     def is_of_the_check(self, path: str) -> bool:
-        """Data that a test of the program reads and the program does not, and fixtures that a `conftest.py` takes."""
-        if is_code(path):
-            return path.endswith(".py") and self._gives_fixtures(path)
-        if in_sources(path) or any(path in named for named in self._program_names):
+        """Data, whatever its ending, that the check compares with or a test of the program reads, and the program
+        does not; and fixtures that a `conftest.py` takes."""
+        if path.endswith(".py") and self._gives_fixtures(path):
+            return True
+        if in_sources(path) or self._program_names_it(path):
             return False
+        if is_code(path):
+            compared = self.compares(path) or any(self._opens(test, path) for test in self._tests)
+            return compared and not self._is_loaded(path)
         readers = [test for test, named in self._tests_names.items() if path in named]
         # A test that has nothing of the program in it is a test of that data.
         return any(self._uses(test, program) for test in readers for program in self._program)
 
-    def doubt(self, path: str) -> str:
-        """How the check rests on a file that counts as changed, as a clause; empty where it does not."""
-        if not is_code(path):
-            reader = next((test for test, named in self._tests_names.items() if path in named), "")
-            if not reader and any(path in Named(_words(text), "") for text in self.scripts):
-                reader = "what the command runs"
-            return f"{reader} names it" if reader else ""
-        users = {test: text for test, text in self._tests.items() if self._uses(test, path)}
-        return self._doubt_of_code(path, self._text(path), users) if users else ""
+    def doubt(self, path: str, *, without_code: bool = False) -> str:
+        """How the check rests on a file that counts as changed, as a clause; empty where it does not. Whether there
+        is no code in all of the change."""
+        if self._program_names_it(path):
+            return ""
+        if is_code(path):
+            return self._doubt_of_code(path, self._text(path))
+        reader = next((test for test, named in self._tests_names.items() if path in named), "")
+        if not reader and any(path in Named(_words(text), "") for text in self.scripts):
+            reader = "what the command runs"
+        return f"{reader} names it" if reader else "it is no code, and the change has none" * without_code
 
-    def _doubt_of_code(self, path: str, text: str, users: Mapping[str, str]) -> str:
-        """`users` are the tests, with their texts, in which the file's name stands."""
+    def _doubt_of_code(self, path: str, text: str) -> str:
+        tests = {test: each for test, each in self._tests.items() if self._uses(test, path)}
+        users = {test: each for test, each in tests.items() if self._tests_another(test, path)}
+        if not users or any(self._uses(other, path) for other in self._others(path)):
+            return ""
         first = next(iter(users))
         if _FRAMEWORK.search(text):
             return f"{first} uses it, and it uses a test framework"
@@ -132,13 +162,48 @@ class Roles:
             called = re.compile(rf"(?:^|[;{{:])[ \t]*(?:\w+\.)?{name}(?:\(|[ \t]+[\"'$\w])", re.M)
             if user := next((test for test, text in users.items() if called.search(text)), ""):
                 return f"{user} asserts with its {name}"
-        if not _BEHAVIOUR.search(text) and len(self._program) > 1 and not self._program_uses(path):
-            return f"{first} uses it, and the program does not"
-        return ""
+        return "" if _BEHAVIOUR.search(_bare(text)) else f"{first} uses it, and the program does not"
 
-    def _program_uses(self, path: str) -> bool:
-        others = (other for other in self._program[:_MOST_FILES] if other != path)
-        return any(self._uses(other, path) for other in others)
+    def _others(self, path: str) -> list[str]:
+        return [other for other in self._program[:_MOST_FILES] if other != path]
+
+    def _tests_another(self, test: str, path: str) -> bool:
+        """Whether a test uses anything else of the program, so that it may be a test of that. Neither the header of a
+        file nor the package that it lies in is anything else."""
+        stem, above = _stem(path), set(dirname(path).split("/"))
+        others = (other for other in self._others(path) if _stem(other) not in {stem, *above})
+        # What gives fixtures to tests is no test itself: then it is theirs.
+        tests = [test] if is_test(basename(test)) and basename(test) != "conftest.py" else [*self._tests]
+        return any(self._uses(each, other) for other in others for each in tests)
+
+    def _program_names_it(self, path: str) -> bool:
+        return any(path in named for named in self._program_names)
+
+    def _opens(self, test: str, path: str) -> bool:
+        """Whether a test reads a file as data, or one beside it that has the same name up to the first dot, and
+        starts nothing. What lies at the top is the program."""
+        folder, name = dirname(path), basename(path).partition(".")[0]
+        text, named = self._tests[test], self._tests_names[test]
+        if not folder or _STARTS.search(text) or not _READS.search(text):
+            return False
+        beside = (
+            each for each in self.tree.files if dirname(each) == folder and basename(each).startswith(f"{name}.")
+        )
+        return path in named or any(each in named for each in beside)
+
+    def _is_loaded(self, path: str) -> bool:
+        """Whether a file, or any other of its folder, is used by a text that could import or compile it."""
+        kind = next((kind for kind in _KINDS if splitext(path)[1] in kind), {splitext(path)[1]})
+        same = [each for each in self.tree.files if dirname(each) == dirname(path) and splitext(each)[1] in kind]
+        users = [each for each in self._program if splitext(each)[1] in kind and each not in same]
+        # A script's words are its commands', which `compares` knows.
+        tests = [test for test in self._tests if splitext(test)[1] in kind and not test.endswith("sh")]
+        words = [set(_IDENTIFIER.findall(_bare(self._tests[test]))) for test in tests]
+        return any(
+            any(self._uses(user, each) for user in users)
+            or any(one.issuperset(_IDENTIFIER.findall(_stem(each))) for one in words)
+            for each in {path, *(same if dirname(path) else ())}
+        )
 
     def _uses(self, user: str, path: str) -> bool:
         """Whether all that a file's name is made of (`check-eq`) stands in the text of another."""
@@ -189,6 +254,11 @@ def _named(text: str, *, lists: bool = True) -> Named:
         {word for words in literals for word in words if len(words) == 1 or _PATH.fullmatch(word)},
         text if lists else "",
     )
+
+
+def _bare(text: str) -> str:
+    """A text without its comments and literals, but for those that are imported."""
+    return _NO_CODE.sub(lambda found: found[0] if found["of"] else " ", text)
 
 
 def _words(script: str) -> list[str]:

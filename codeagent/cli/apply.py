@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.cli.person import at_terminal, waiting
+from codeagent.cli.person import at_terminal, say, waiting
 from codeagent.errors import CodeagentError, Interrupted, UsageError
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ def _run(args: argparse.Namespace, interrupts: Interrupts) -> int:
     folder, repo = _session(args)
     patch = stored_diff(folder)
     for path in _left_out(folder, patch):
-        print(f"note: {path} has changed in the private copy, and is not in the diff", file=sys.stderr)
+        say(f"note: {path} has changed in the private copy, and is not in the diff")
     if not patch:
-        print(f"Session {folder.name} changed nothing; there is nothing to apply.", file=sys.stderr)
+        say(f"Session {folder.name} changed nothing; there is nothing to apply.")
         if args.session is None and not args.reverse and (hint := unapplied_elsewhere("codeagent apply", args.repo)):
-            print(hint, file=sys.stderr)
+            say(hint)
         return 0
     patches = _parsed(patch, args.reverse)
     if not (args.yes or at_terminal()):
@@ -103,7 +103,7 @@ def _recover(repo: Path, root: int, record: RecordFile) -> None:
     with _whole(repo):
         ended = recover(root, record)
     if ended:
-        print(f"note: {ended}", file=sys.stderr)
+        say(f"note: {ended}")
 
 
 def _left_out(folder: Path, patch: bytes) -> list[str]:
@@ -159,42 +159,41 @@ class _Apply:
                     return self._refuse(made)
                 if not made.writes:
                     where = "not" if self._args.reverse else "already"
-                    print(f"The change is {where} in {self._repo}.", file=sys.stderr)
+                    say(f"The change is {where} in {self._repo}.")
                     return 0
                 self._show(patch, made)
                 if not self._args.yes and not self._agreed(made):
-                    print("Nothing was written.", file=sys.stderr)
+                    say("Nothing was written.")
                     return 1
         except Interrupted:
-            print("Nothing was written.", file=sys.stderr)
+            say("Nothing was written.")
             raise
         return self._write(made)
 
     def _refuse(self, made: Plan) -> int:
         _fail("The change does not fit the repository as it is now; nothing was written.")
         for path, reason in made.conflicts.items():
-            _say(f"{path}: {reason}")
+            _item(f"{path}: {reason}")
         hint = "Resolve these files by hand (`codeagent diff` shows the change)."
         merge = "`--3way` merges where your changes and these do not touch. "
-        print(hint if self._args.merge else merge + hint, file=sys.stderr)
+        say(hint if self._args.merge else merge + hint)
         return 1
 
     def _show(self, patch: bytes, made: Plan) -> None:
         from codeagent.cli.verdict import tell_verdict
+        from codeagent.ui.backwards import backwards
         from codeagent.ui.inert import inert_line
         from codeagent.ui.patch import readable
 
-        print(readable(patch), end="", file=sys.stderr)
+        print(readable(backwards(patch) if self._args.reverse else patch), end="", file=sys.stderr)
         for lines in made.merges():
             print(readable(lines), end="", file=sys.stderr)
         if not self._args.reverse:
             tell_verdict(self._session.folder, patch)
-        else:
-            print("note: this is taken back: lines after `+` go, lines after `-` come back", file=sys.stderr)
         for path in made.there:
-            print(f"note: {inert_line(path)} is that way already", file=sys.stderr)
+            say(f"note: {inert_line(path)} is that way already")
         for path, why in made.warnings:
-            print(f"note: {inert_line(path)}: {inert_line(why)}", file=sys.stderr)
+            say(f"note: {inert_line(path)}: {inert_line(why)}")
 
     def _agreed(self, made: Plan) -> bool:
         from codeagent.ui.approval import Prompt
@@ -216,10 +215,10 @@ class _Apply:
                 write(self._root, made.writes, self._record, self._stop_if_asked)
         except Changed as error:
             _fail(f"{error} while this was being written; nothing was changed.")
-            print("Run it again to see how the change fits now.", file=sys.stderr)
+            say("Run it again to see how the change fits now.")
             return 1
         except Interrupted:
-            print("Stopped; everything is as it was.", file=sys.stderr)
+            say("Stopped; everything is as it was.")
             raise
         with waiting(_LOOKING):
             after = rest.hash()
@@ -238,15 +237,15 @@ class _Apply:
         paths = sorted(one.path for one in made.writes)
         done = "Took back" if self._args.reverse else "Applied"
         back = "" if self._args.reverse else f" `{self._taking_back()}` takes it back."
-        print(inert_line(f"{done} {_counted(made)} in {self._repo}.{back}"), file=sys.stderr)
+        say(inert_line(f"{done} {_counted(made)} in {self._repo}.{back}"))
         if before == after:
-            print(f"Everything else is untouched (sha256 {before[:16]} before and after).", file=sys.stderr)
+            say(f"Everything else is untouched (sha256 {before[:16]} before and after).")
         else:
-            print("note: somebody else changed other files in the repository meanwhile.", file=sys.stderr)
+            say("note: somebody else changed other files in the repository meanwhile.")
         try:
             self._session.emit(Applied(self._args.reverse, paths, before, after))
         except StorageError as error:
-            print(f"note: it could not be recorded in the session: {error.message}", file=sys.stderr)
+            say(f"note: it could not be recorded in the session: {error.message}")
 
     def _taking_back(self) -> str:
         """The command line that undoes this one: what was merged goes back by a merge alone."""
@@ -266,7 +265,7 @@ def _whole(repo: Path) -> Iterator[None]:
         reason = f": {cause.strerror or cause}" if isinstance(cause, OSError) else ""
         _fail(f"The change could not be written to {repo}{reason}, nor be taken back as a whole.")
         for line in error.lines:
-            _say(line)
+            _item(line)
         raise CodeagentError(
             "The repository holds a part of the change.",
             "Move these files by hand, or remove what stands in their way and run it again.",
@@ -306,13 +305,13 @@ def _in_sentences(repo: Path) -> Iterator[None]:
 def _fail(sentence: str) -> None:
     from codeagent.ui.inert import inert_line
 
-    print(f"codeagent: error: {inert_line(sentence)}", file=sys.stderr)
+    say(f"codeagent: error: {inert_line(sentence)}")
 
 
-def _say(line: str) -> None:
+def _item(line: str) -> None:
     from codeagent.ui.inert import inert_line
 
-    print(f"  {inert_line(line)}", file=sys.stderr)
+    say(f"  {inert_line(line)}")
 
 
 def _counted(made: Plan) -> str:

@@ -6,12 +6,12 @@ import argparse
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from codeagent.cli.flags import add_config_flags
+from codeagent.cli.person import say
 
 EXAMPLES = """\
 examples:
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
     _print_table(settings, file)
     for notice in config.notices:
-        print(inert(f"note: {notice}"), file=sys.stderr)
+        say(inert(f"note: {notice}"))
     return 0
 
 

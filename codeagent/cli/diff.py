@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeagent.cli.person import say
+
 if TYPE_CHECKING:
     from codeagent.patches import FilePatch
 
@@ -44,9 +46,9 @@ def run(args: argparse.Namespace) -> int:
     folder = chosen(args.id, "codeagent diff", of=args.repo)
     patch = stored_diff(folder)
     if not patch:
-        print(f"Session {folder.name} changed nothing.", file=sys.stderr)
+        say(f"Session {folder.name} changed nothing.")
         if args.id is None and (hint := unapplied_elsewhere("codeagent diff", args.repo)):
-            print(hint, file=sys.stderr)
+            say(hint)
     elif args.stat:
         print(statistics(patch))
     elif sys.stdout.isatty():

@@ -120,12 +120,12 @@ def print_trace(error: Exception) -> None:
 
 def report(error: CodeagentError) -> None:
     """What is wrong and what to do about it, on stderr, with nothing in it that acts on a terminal."""
+    from codeagent.cli.person import say
     from codeagent.ui.inert import inert
-    from codeagent.ui.streams import filled
 
     for sentence in (f"codeagent: error: {error.message}", error.remedy):
         if sentence:
-            print(filled(inert(sentence), sys.stderr), file=sys.stderr)
+            say(inert(sentence))
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from codeagent.agent.context import Context
 from codeagent.agent.dispatch import Tool
@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from codeagent.evidence.evidence import Evidence
     from codeagent.evidence.freshness import Synced
     from codeagent.sandbox.sandbox import CopyBy, DockerSandbox
+
+
+_NAMED = 3
+"""Of many protected files that git tracks."""
+
+
+class Tracked(Protocol):
+    def tracked_protected(self) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ def open_means(choices: Choices, session: Session, terminal: Terminal, closing: 
     opened, digest = _sandboxes(choices, session, terminal, closing)
     sandbox = opened(session.id)
     closing.callback(sandbox.close)
-    naming = Thread(target=_name_tracked, args=(sandbox, terminal), name="tracked-protected", daemon=True)
+    naming = Thread(target=name_tracked, args=(sandbox, terminal), name="tracked-protected", daemon=True)
     naming.start()
     provider = open_provider(choices.config.provider, closing)
     gate = _open_gate(choices, session, sandbox)
@@ -184,9 +192,10 @@ def _open_evidence(choices: Choices, sandbox: DockerSandbox, diff: StoredDiff, c
     return evidence
 
 
-def _name_tracked(sandbox: DockerSandbox, terminal: Terminal) -> None:
+def name_tracked(sandbox: Tracked, terminal: Terminal) -> None:
     """Names protected files that git tracks: masks hide the files, but not git's history of them."""
     with suppress(CodeagentError, ToolError):
         if tracked := sandbox.tracked_protected():
             said = "git tracks protected files; they are hidden, but commands can still read them in git's history"
-            terminal.note(f"{said}: {', '.join(tracked)}", "warn")
+            more = f" and {len(tracked) - _NAMED:,} more" if len(tracked) > _NAMED else ""
+            terminal.note(f"{said}: {', '.join(tracked[:_NAMED])}{more}", "warn")

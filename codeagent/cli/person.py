@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 from codeagent.errors import UsageError
 
@@ -12,6 +13,14 @@ from codeagent.errors import UsageError
 def at_terminal() -> bool:
     """Whether somebody can be asked; stdout may be anything."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def say(text: str, stream: TextIO | None = None, hang: int = 0) -> None:
+    """Prints inert sentences, on stderr unless told otherwise; a terminal gets them broken between words."""
+    from codeagent.ui.streams import filled
+
+    stream = sys.stderr if stream is None else stream
+    print(filled(text, stream, hang=hang), file=stream)
 
 
 @contextmanager

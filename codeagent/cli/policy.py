@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.cli.person import say
 from codeagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _published(found: Classification) -> dict[str, Any]:
 def _show(found: Classification) -> None:
     from codeagent.ui.inert import inert_line
 
-    print(f"{found.class_.label}: {inert_line(found.reason)}")
+    say(f"{found.class_.label}: {inert_line(found.reason)}", sys.stdout)
     if found.rule:
         effect = ", so it runs without a question" if found.rule.startswith("allow ") else ""
         print(f"  rule: {inert_line(found.rule)}{effect}")

@@ -10,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeagent.cli.person import say
+
 if TYPE_CHECKING:
     from codeagent.evidence.recheck import Rechecked
 
@@ -106,7 +108,7 @@ def _print(checked: list[Rechecked]) -> None:
     for one in checked:
         lines = str(one.start_line) if one.start_line == one.end_line else f"{one.start_line}-{one.end_line}"
         said = _WORDS[one.now].format(where=_where(one.places), state=one.state)
-        print(f"{inert_line(one.path)}:{lines}  {said}")
+        say(f"{inert_line(one.path)}:{lines}  {said}", sys.stdout, hang=2)
     held = sum(one.holds for one in checked)
     summary = f"{held} of {len(checked)} citations hold" if checked else "the answer cites nothing"
-    print(summary, file=sys.stderr)
+    say(summary)

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from codeagent.cli.flags import add_command
-from codeagent.cli.person import agreed, waiting
+from codeagent.cli.person import agreed, say, waiting
 
 if TYPE_CHECKING:
     from codeagent.sandbox.engine import Engine
@@ -113,7 +113,7 @@ def _build(args: argparse.Namespace) -> int:
             found = image.ensure(engine, settings.image, terminal.steps)
             box = toolbox.ensure(engine, terminal.steps)
             terminal.steps("", 0, 0)
-    print(f"image    {found.reference}\ntoolbox  {box.volume}\nengine   {engine.host}")
+    say(f"image    {found.reference}\ntoolbox  {box.volume}\nengine   {engine.host}", sys.stdout, hang=9)
     return 0
 
 
@@ -129,9 +129,10 @@ def _status(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_as_json(engine, wanted.image, found, held)))
         return 0
-    print(f"engine  {engine.version} ({engine.architecture}) at {engine.host}, from {engine.found_by}")
-    print(f"image   {found.reference if found else f'{wanted.image}: missing, made by `codeagent sandbox build`'}")
-    print("\n".join(_table(held)))
+    shown = found.reference if found else f"{wanted.image}: missing, made by `codeagent sandbox build`"
+    answers = f"{engine.version} ({engine.architecture}) at {engine.host}, from {engine.found_by}"
+    say(f"engine  {answers}\nimage   {shown}", sys.stdout, hang=8)
+    print_holdings(held)
     return 0
 
 
@@ -156,30 +157,28 @@ def _clean(args: argparse.Namespace) -> int:
             engine = stack.enter_context(contextlib.closing(connect(host)))
             needless = [one for one in holdings(engine) if one.needless]
         if not needless:
-            print("Nothing to remove: everything is in use.")
+            say("Nothing to remove: everything is in use.", sys.stdout)
             return 0
-        print("\n".join(_table(needless)), flush=True)
+        print_holdings(needless)
         if args.dry_run:
             return 0
         if not (args.yes or _agreed(needless)):
-            print("Nothing was removed.", file=sys.stderr)
+            say("Nothing was removed.")
             return 1
         with waiting("removing"):
             kept = [(one, reason) for one in needless if (reason := remove(engine, one))]
     for one, reason in kept:
-        print(f"{one.kind} {one.name} stays: {reason}", file=sys.stderr)
+        say(f"{one.kind} {one.name} stays: {reason}")
     freed = sum(one.size or 0 for one in needless) - sum(one.size or 0 for one, _ in kept)
-    print(f"Removed {len(needless) - len(kept)} of {len(needless)}, up to {_size(freed)}.")
+    say(f"Removed {len(needless) - len(kept)} of {len(needless)}, up to {_size(freed)}.", sys.stdout)
     return 0
 
 
 def _agreed(needless: Sequence[Holding]) -> bool:
     from codeagent.errors import UsageError
 
-    others = sum(one.other_version for one in needless)
-    said = f" ({others} of another version, perhaps of another installation)" if others else ""
     return agreed(
-        f"Remove these {len(needless)}{said}?",
+        f"Remove these {len(needless)}?",
         UsageError(
             "There is no terminal to ask at, so nothing was removed.",
             "Look at what is listed, then use `codeagent sandbox clean --yes`.",
@@ -187,14 +186,17 @@ def _agreed(needless: Sequence[Holding]) -> bool:
     )
 
 
-def _table(held: Sequence[Holding]) -> list[str]:
-    if not held:
-        return ["nothing of codeagent's is on this engine"]
+def print_holdings(held: Sequence[Holding]) -> None:
+    """A line each; what is true of all that another version made is said once, below them."""
     rows = [(one.kind.value, one.name, _size(one.size), one.owner) for one in held]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return [
-        f"{kind:<{widths[0]}}  {name:<{widths[1]}}  {size:>{widths[2]}}  {owner}" for kind, name, size, owner in rows
-    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)] if rows else []
+    for kind, name, size, owner in rows:
+        say(f"{kind:<{widths[0]}}  {name:<{widths[1]}}  {size:>{widths[2]}}  {owner}", sys.stdout, hang=2)
+    if not held:
+        say("nothing of codeagent's is on this engine", sys.stdout)
+    if others := sum(one.other_version for one in held):
+        say(f"{others} of another version, perhaps of another installation", sys.stdout)
+    sys.stdout.flush()
 
 
 def _size(count: int | None) -> str:

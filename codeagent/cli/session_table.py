@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from codeagent.session.catalogue import Overview
 
 TITLES = ("ID", "AGE", "SIZE", "LOOP", "FIX", "REPOSITORY", "QUESTION")
+_LOOP, _REPOSITORY = TITLES.index("LOOP"), TITLES.index("REPOSITORY")
 _WIDEST_REPOSITORY = 20
 _LEAST_QUESTION = 30
 """Columns; where fewer are left beside the rest, the question gets a line of its own."""
@@ -28,7 +29,7 @@ def print_table(overviews: Sequence[Overview]) -> None:
     if on_terminal:
         lines = _fitted(rows, streams.width_of(sys.stdout, os.environ) - 1)
     else:
-        lines = (f"{facts}  {question}".rstrip() for facts, question in _aligned([TITLES, *rows]))
+        lines = ("  ".join(row).rstrip() for row in _aligned([TITLES, *rows]))
     for line in lines:
         print(line)
 
@@ -43,7 +44,7 @@ def _row(overview: Overview, *, short: bool) -> tuple[str, ...]:
         if overview.holder is not None
         else overview.outcome or ("not started" if overview.ended else "not ended")
     )
-    fix = "-" if short and overview.verification == "not_requested" else overview.verification.replace("_", " ")
+    fix = overview.verification.replace("_", " ")
     repo = PurePath(overview.repo).name or overview.repo if short else overview.repo
     question = " ".join(overview.question.split()) if short else overview.question
     return (*facts, loop, fix, repo, question)
@@ -53,21 +54,26 @@ def _size(size: int) -> str:
     return f"{size / 1024:.0f} KB" if size < 1_000_000 else f"{size / (1 << 20):.1f} MB"
 
 
-def _aligned(table: Sequence[Sequence[str]], widest: int | None = None) -> Iterator[tuple[str, str]]:
-    """All columns but the last as one text, and the last; `widest` bounds the repository's."""
+def _aligned(table: Sequence[Sequence[str]], widest: int | None = None) -> Iterator[list[str]]:
+    """The rows with all cells but the last padded; `widest` bounds the repository's column."""
     widths = [max(cells(row[column]) for row in table) for column in range(len(TITLES) - 1)]
-    widths[5] = min(widths[5], widest or widths[5])
+    widths[_REPOSITORY] = min(widths[_REPOSITORY], widest or widths[_REPOSITORY])
     for row in table:
-        yield "  ".join(padded(cell, width) for cell, width in zip(row, widths, strict=False)), row[-1]
+        yield [*(padded(cell, width) for cell, width in zip(row, widths, strict=False)), row[-1]]
 
 
 def _fitted(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """As many columns beside each other as there is room for: all, all but the question, or the first three."""
     table = list(_aligned([TITLES, *rows], _WIDEST_REPOSITORY))
-    beside = width - cells(table[0][0]) - 2 >= _LEAST_QUESTION
-    for facts, question in table:
-        if beside:
-            yield cut(f"{facts}  {question}".rstrip(), width)
+    taken = cells("  ".join(table[0][:-1]))
+    for row in table:
+        if width - taken - 2 >= _LEAST_QUESTION:
+            lines = [row]
+        elif taken <= width:
+            lines = [row[:-1], row[-1:]]
         else:
-            yield cut(facts.rstrip(), width)
-            if question:
-                yield cut(f"  {question}", width)
+            lines = [row[:_LOOP], row[_LOOP:-1], row[-1:]]
+        for number, line in enumerate(lines):
+            text = "  ".join(line).rstrip()
+            if text:
+                yield cut(f"  {text}" if number else text, width)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.cli.flags import add_command
+from codeagent.cli.person import say
 
 if TYPE_CHECKING:
     from codeagent.session.catalogue import Overview
@@ -138,9 +139,9 @@ def _list(args: argparse.Namespace) -> None:
         print_table(found)
     elif repo is not None and folders(paths.state_dir()):
         everywhere = "without --repo, `codeagent sessions list` shows those of all repositories"
-        print(f"No session of {inert_line(str(repo))} is stored; {everywhere}.", file=sys.stderr)
+        say(f"No session of {inert_line(str(repo))} is stored; {everywhere}.")
     else:
-        print("No session is stored yet; `codeagent ask` starts one.", file=sys.stderr)
+        say("No session is stored yet; `codeagent ask` starts one.")
 
 
 def _as_json(overview: Overview) -> dict[str, Any]:
@@ -176,8 +177,9 @@ def _show(args: argparse.Namespace) -> None:
     else:
         from codeagent.session.tell import trace
         from codeagent.ui.report.story import read_story
+        from codeagent.ui.streams import filled
 
-        for line in trace(read_story(log), full=args.full):
+        for line in trace(read_story(log), full=args.full, fill=lambda prose: filled(prose, sys.stdout)):
             print(line)
     _tell_damage(log.damaged)
 
@@ -194,7 +196,7 @@ def _export(args: argparse.Namespace) -> None:
     if target != "-":
         from codeagent.ui.inert import inert_line
 
-        print(f"written: {inert_line(target)}", file=sys.stderr)
+        say(f"written: {inert_line(target)}")
     _tell_damage(damaged)
 
 
@@ -205,11 +207,11 @@ def _delete(args: argparse.Namespace) -> int:
     folders = [chosen(ref, "codeagent sessions delete") for ref in args.ids]  # all are found before the first is gone
     never_applied = ", ".join(folder.name for folder in folders if unapplied(folder))
     if never_applied and not (args.yes or _agreed(never_applied)):
-        print("Nothing was deleted.", file=sys.stderr)
+        say("Nothing was deleted.")
         return 1
     for folder in folders:
         delete(folder)
-        print(f"deleted {folder.name}", file=sys.stderr)
+        say(f"deleted {folder.name}")
     return 0
 
 
@@ -228,4 +230,4 @@ def _agreed(never_applied: str) -> bool:
 
 def _tell_damage(lines: int) -> None:
     if lines:
-        print(f"{lines} unreadable line(s) of the log were left out; the file is as it was.", file=sys.stderr)
+        say(f"{lines} unreadable line(s) of the log were left out; the file is as it was.")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from pathlib import Path
+
+from codeagent.cli.person import say
 
 
 def tell_verdict(folder: Path, patch: bytes) -> None:
@@ -12,7 +13,7 @@ def tell_verdict(folder: Path, patch: bytes) -> None:
     from codeagent.ui.inert import inert_line
 
     if line := verdict(folder, patch):
-        print(inert_line(line), file=sys.stderr)
+        say(inert_line(line))
 
 
 def verdict(folder: Path, patch: bytes) -> str:

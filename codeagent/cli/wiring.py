@@ -89,7 +89,8 @@ def _terminal(choices: Choices) -> Terminal:
     return Terminal(
         None if choices.json else sys.stdout,
         sys.stderr,
-        live=not (choices.json and streams.same_terminal(sys.stdout, sys.stderr)),
+        # Whoever reads the events may show them on the same terminal.
+        live=not choices.json or streams.is_file(sys.stdout),
         quiet=choices.quiet,
         verbose=choices.verbose,
         no_color=choices.no_color,

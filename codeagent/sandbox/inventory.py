@@ -19,7 +19,7 @@ _SPELLED_OUT = ("", "docker.io/library/", "localhost/")
 """What Podman puts before a name that has no registry."""
 
 
-_OTHER = " of another version, perhaps of another installation"
+_OTHER = " of another version"
 
 
 class Kind(StrEnum):

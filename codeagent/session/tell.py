@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from codeagent.ui import ending, wording
 from codeagent.ui.inert import cut, inert, inert_line
-from codeagent.ui.prose import inert_markdown
+from codeagent.ui.prose import inert_markdown, lines_of_code
 from codeagent.ui.report.story import Row, Story, StoryTurn
 from codeagent.ui.verified import SIDES, record_lines
 
@@ -19,17 +19,20 @@ _ALWAYS = ("approval", "a person was asked")
 """What is short and what a reader of a trace looks for."""
 
 
-def trace(story: Story, *, full: bool) -> Iterator[str]:
-    """The lines of `sessions show`. Without `full`, long texts are shown by their first lines."""
-    yield from _facts(story)
+def trace(story: Story, *, full: bool, fill: Callable[[str], str] = str) -> Iterator[str]:
+    """The lines of `sessions show`. Without `full`, long texts are shown by their first lines.
+
+    `fill` is applied to every line of prose, and neither to commands nor to code.
+    """
+    yield from map(fill, _facts(story))
     for turn in story.turns:
         yield ""
-        yield f"Turn {turn.number}: {inert_line(turn.question)}"
+        yield fill(f"Turn {turn.number}: {inert_line(turn.question)}")
         for row in _rows_of(story, turn):
-            yield _line(row, full)
+            yield _line(row, full) if row.title == "run_command" else fill(_line(row, full))
             for label, text in row.bodies:
                 yield from _body(label, text, full)
-        yield from _end(turn, full)
+        yield from _end(turn, full, fill)
 
 
 def _facts(story: Story) -> Iterator[str]:
@@ -70,7 +73,7 @@ def _body(label: str, text: str, full: bool) -> Iterator[str]:
         yield f"        ({len(lines) - len(shown)} more lines; --full shows them)"
 
 
-def _end(turn: StoryTurn, full: bool) -> Iterator[str]:
+def _end(turn: StoryTurn, full: bool, fill: Callable[[str], str]) -> Iterator[str]:
     ended = turn.ended
     if ended is None:
         yield "Loop: did not end (still running, or killed)"
@@ -78,10 +81,12 @@ def _end(turn: StoryTurn, full: bool) -> Iterator[str]:
     for name in ("answer", "partial"):
         if isinstance(text := ended.get(name), str):
             yield f"{'Answer' if name == 'answer' else 'Partial answer'}:"
-            yield from (f"  {line}" for line in inert(text).split("\n"))
-    yield from map(inert_line, ending.evidence(ended))
-    yield from _facts_of(ended)
-    yield from (f"  {line}" for line in _record_of(ended))
+            text = inert(text)
+            code = lines_of_code(text)
+            yield from (f"  {line}" if at in code else fill(f"  {line}") for at, line in enumerate(text.split("\n")))
+    yield from map(fill, map(inert_line, ending.evidence(ended)))
+    yield from map(fill, _facts_of(ended))
+    yield from (fill(f"  {line}") for line in _record_of(ended))
     for label, text in _outputs(ended):
         lines = text.rstrip("\n").split("\n")
         shown = lines if full else [line[:_PREVIEW_WIDTH] for line in lines[-_PREVIEW_LINES:]]

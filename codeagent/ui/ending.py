@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from codeagent.outcome import Outcome
 from codeagent.ui import wording
 from codeagent.ui.inert import inert, inert_line
 from codeagent.ui.verified import record_lines, tail_lines
@@ -59,6 +61,14 @@ def _sound(record: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """The objects of a list; what is of a wrong kind, in a damaged log, is passed over."""
     found = record.get(name)
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+
+
+def next_step_here(record: Mapping[str, Any], *, image: str = "") -> list[str]:
+    """How to go on in a chat where nothing can be asked as things are; what else can be done is said at its end."""
+    if record.get("outcome") != Outcome.SANDBOX_FAILED:
+        return []
+    named = f" --image {shlex.quote(image)}" if image else ""
+    return [f"Find the cause: codeagent doctor{named}; then ask again here"]
 
 
 def next_steps(record: Mapping[str, Any], *, changed: bool, image: str = "") -> Iterable[str]:

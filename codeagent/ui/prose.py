@@ -29,6 +29,11 @@ def inert_markdown(text: str) -> str:
     return "\n".join(shown)
 
 
+def lines_of_code(text: str) -> frozenset[int]:
+    """The numbers, from 0, of the lines of `text` that stand in blocks of code."""
+    return frozenset(line for start, end, code in _blocks(text) if code for line in range(start, end))
+
+
 def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
     """First line, line after the last, and whether it stays as it is, of each block that is read as one text."""
     in_table = False

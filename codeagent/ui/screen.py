@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TextIO
 
 from codeagent.ui import streams
-from codeagent.ui.folding import fold
 from codeagent.ui.inert import cells, cut
 
 Piece = tuple[str, str]
@@ -92,10 +91,8 @@ class Screen:
 
         What does not fit into the first line begins `hang` columns further right than that line.
         """
-        if not self.live:
-            return [[(text, style)]]
-        indent = len(text) - len(text.lstrip()) + hang
-        return [[(row, style)] for row in fold(text, self.width, indent)]
+        rows = streams.filled(text, self._stream, self._environ, hang).split("\n")
+        return [[(row, style)] for row in rows]
 
     def _erasing(self) -> str:
         if not self._block:

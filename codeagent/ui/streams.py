@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TextIO
@@ -36,10 +37,10 @@ def on_terminal(stream: TextIO) -> bool:
         return False
 
 
-def same_terminal(one: TextIO, other: TextIO) -> bool:
-    """Whether both are one terminal, so that what is written to either lands between the lines of the other."""
+def is_file(stream: TextIO) -> bool:
+    """Whether it is a plain file: what is written to it appears nowhere else by itself."""
     with suppress(OSError, ValueError):
-        return on_terminal(one) and on_terminal(other) and os.path.sameopenfile(one.fileno(), other.fileno())
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     return False
 
 
@@ -68,12 +69,16 @@ def width_of(stream: TextIO, environ: Mapping[str, str]) -> int:
     return max(columns, _NARROWEST) if columns > 0 else 80
 
 
-def filled(text: str, stream: TextIO, environ: Mapping[str, str] = os.environ) -> str:
-    """Inert `text`, each line folded (`codeagent.ui.folding`) where `stream` is a terminal, as it is elsewhere."""
+def filled(text: str, stream: TextIO, environ: Mapping[str, str] = os.environ, hang: int = 0) -> str:
+    """Inert `text`, each line folded (`codeagent.ui.folding`) where `stream` is a terminal, as it is elsewhere.
+
+    What does not fit into the first row of a line begins `hang` columns further right than that line.
+    """
     if not on_terminal(stream):
         return text
     width = width_of(stream, environ) - 1
-    return "\n".join(row for line in text.split("\n") for row in fold(line, width))
+    lines = ((line, len(line) - len(line.lstrip()) + hang) for line in text.split("\n"))
+    return "\n".join(row for line, indent in lines for row in fold(line, width, indent))
 
 
 def height_of(stream: TextIO) -> int:

@@ -313,7 +313,10 @@ class Terminal:
         if not self._quiet:
             above += ending.limits(record)
             below = [*ending.verified(record), footer]
-            below += ending.next_steps(record, changed=self.changed, image=self._image) if self.hints else ()
+            if self.hints:
+                below += ending.next_steps(record, changed=self.changed, image=self._image)
+            else:
+                below += ending.next_step_here(record, image=self._image)
         faint_above, faint_below = ([(inert_line(text), "dim") for text in texts] for texts in (above, below))
         told = [*ending.partial(record), *faint_above, *ending.facts(record), *faint_below]
         return [line for text, style in told for line in self._screen.wrapped(text, style)]

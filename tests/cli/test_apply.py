@@ -93,6 +93,9 @@ def test_yes_applies_and_reverse_takes_back_with_everything_else_proven_untouche
     code, _, err = apply(repo, "--yes", "--reverse")
     assert (code, tree(repo)) == (0, OLD)
     assert f"Took back 3 files in {repo}.\n" in err
+    assert "-x = 2\\xff \\x1b[2J\\u202e\n+x = 1\n" in err
+    assert "Binary contents: 99 bytes in place of 12,800 bytes\n" in err
+    assert "deleted file mode 100644\n" in err
     _, second = events(session, "applied")
     assert first["rest_before"] == first["rest_after"] == second["rest_before"] == second["rest_after"]
     assert [(one["reverse"], one["paths"]) for one in (first, second)] == [

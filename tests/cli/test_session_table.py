@@ -39,7 +39,7 @@ def shown(columns: int, sessions: list[Overview], monkeypatch: pytest.MonkeyPatc
 def test_a_wide_screen_has_one_line_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(140, SESSIONS, monkeypatch) == [
         "ID                     AGE  SIZE    LOOP                 FIX             REPOSITORY            QUESTION",
-        "20260301-090000-abcde  ?    2 KB    answered             -               shop                  "
+        "20260301-090000-abcde  ?    2 KB    answered             not requested   shop                  "
         "为什么返回空？ and then what",
         "20260301-080000-k3f9x  ?    5.0 MB  round_limit          not reproduced  a-repository-with-a…  fix it",
         "20260301-070000-zzzzz  ?    0 KB    (no readable event)",
@@ -48,10 +48,21 @@ def test_a_wide_screen_has_one_line_a_session(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_narrow_screen_has_the_question_below(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(50, SESSIONS[1:2], monkeypatch) == [
-        "ID                     AGE  SIZE    LOOP        …",
+        "ID                     AGE  SIZE",
+        "  LOOP         FIX             REPOSITORY",
         "  QUESTION",
-        "20260301-080000-k3f9x  ?    5.0 MB  round_limit …",
+        "20260301-080000-k3f9x  ?    5.0 MB",
+        "  round_limit  not reproduced  a-repository-with…",
         "  fix it",
+    ]
+
+
+def test_how_a_session_ended_is_whole_on_the_narrowest_usual_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = Overview("20260301-090000-abcde", Path(), "why", "/src/shop", outcome="too_many_errors", size=2048)
+    assert shown(40, [ended], monkeypatch)[3:] == [
+        "20260301-090000-abcde  ?    2 KB",
+        "  too_many_errors  not requested  shop",
+        "  why",
     ]
 
 

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from codeagent.inference import RetryNotice, TextDelta
 from codeagent.settings import Price
+from codeagent.ui import streams
 from codeagent.ui.terminal import Terminal
 from tests.clocks import wait_until
 from tests.ui.records import HOSTILE, SERVICE, Recorder, answered_session, hostile_session
@@ -108,6 +110,25 @@ def test_nothing_is_redrawn_where_something_else_is_printed_to_the_same_terminal
         sent = pty.sent
     assert "\x1b[J" not in sent
     assert "waiting" not in sent
+
+
+def test_sentences_are_folded_on_a_terminal_where_nothing_is_redrawn() -> None:
+    with PtyScreen(40) as pty:
+        with Terminal(None, pty.stream, live=False, environ=XTERM) as terminal:
+            terminal.note("a sentence that is wider than this narrow screen")
+        assert pty.shown() == ["a sentence that is wider than this", "narrow screen"]
+
+
+def test_only_a_plain_file_shows_nothing_of_what_is_written_to_it(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    with (
+        os.fdopen(reader),
+        os.fdopen(writer, "w") as pipe,
+        (tmp_path / "events").open("w") as file,
+        PtyScreen() as pty,
+    ):
+        found = [streams.is_file(stream) for stream in (file, pipe, pty.stream, io.StringIO())]
+    assert found == [True, False, False, False]
 
 
 def test_the_time_of_a_turn_counts_what_comes_before_its_first_event() -> None:
@@ -448,6 +469,18 @@ def test_a_chat_says_how_to_go_on_at_its_own_end() -> None:
         for record in answered_session():
             terminal.record(record)
     assert "codeagent apply" not in err.getvalue()
+
+
+def test_a_chat_says_where_the_sandbox_failed_what_finds_the_cause() -> None:
+    log, err = Recorder(), io.StringIO()
+    log.add("session_started", repo="/r", model="m", provider="p", image="no such:1", version="1")
+    log.end("sandbox_failed", exit_code=4)
+    with Terminal(None, err, environ={}) as terminal:
+        terminal.hints = False
+        for record in log.records:
+            terminal.record(record)
+    last = "Find the cause: codeagent doctor --image 'no such:1'; then ask again here"
+    assert err.getvalue().splitlines()[-1] == last
 
 
 def test_narrow_screens_break_the_two_facts_between_words() -> None:

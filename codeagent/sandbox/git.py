@@ -82,7 +82,10 @@ def find(repo: Path) -> Repository:
         entry = top / ".git"
         if os.path.lexists(entry):
             prefix = "" if top == repo else f"{repo.relative_to(top).as_posix()}/"
-            return _at(entry, prefix, repo)
+            try:
+                return _at(entry, prefix, repo)
+            except ValueError:  # what should be a path holds a null byte
+                return Repository()
     return Repository()
 
 
@@ -116,12 +119,20 @@ def _may_be_beside(common: Path, entry: Path, repo: Path) -> bool:
     return (
         _GIT_DIRECTORY.search(here.as_posix()) is not None
         and all(_is_folder(here / name) for name in ("objects", "refs"))
-        # What cannot be listed cannot be masked.
-        and all(os.access(folder, os.R_OK | os.X_OK) for folder in (here, *_folders(here / "worktrees")))
+        and all(map(_can_be_masked, (here, *_folders(here / "worktrees"))))
         and (common == entry or not here.is_relative_to(entry.parent.resolve()))
         and not there.is_relative_to(here)
         and here.stat().st_uid in {there.stat().st_uid, os.getuid(), 0}
     )
+
+
+def _can_be_masked(folder: Path) -> bool:
+    """Whether what lies in it can be listed, and has names that an engine can mount over."""
+    try:
+        "".join(path.name for path in folder.iterdir()).encode()
+    except (OSError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def _target(entry: Path) -> Path | None:
@@ -132,12 +143,12 @@ def _target(entry: Path) -> Path | None:
 
 def _belongs(folder: Path, entry: Path) -> bool:
     back = _read(folder / "gitdir", 4096).strip()  # a linked worktree's
-    if back and (folder / back).resolve() == entry.resolve():
+    if back and os.path.realpath(folder / back) == os.path.realpath(entry):
         return True
     trees = [
         value for section, _, name, value in _variables(_read(folder / "config")) if (section, name) == _WORK_TREE
     ]
-    return bool(trees) and (folder / trees[-1]).resolve() == entry.parent.resolve()
+    return bool(trees) and os.path.realpath(folder / trees[-1]) == os.path.realpath(entry.parent)
 
 
 def _common(folder: Path) -> Path | None:
@@ -283,10 +294,12 @@ def _directories(folder: Path) -> Iterator[Path]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    if not _is_folder(folder):
-        return []
+    return [path for path in _listed(folder) if _is_folder(path)] if _is_folder(folder) else []
+
+
+def _listed(folder: Path) -> list[Path]:
     try:
-        return [path for path in folder.iterdir() if _is_folder(path)]
+        return sorted(folder.iterdir())
     except OSError:
         return []  # gone, or closed to us, and so to the container
 
@@ -350,7 +363,7 @@ def parts_beside(repository: Repository) -> tuple[dict[str, str], list[str]]:
     texts: dict[str, str] = {}
     folders: list[str] = []
     waiting = [common, *_folders(common / "worktrees")]
-    for path in (path for here in waiting for path in sorted(here.iterdir())):
+    for path in (path for here in waiting for path in _listed(here)):
         inside, kind = path.relative_to(common).as_posix(), _kind(path)
         if path.name in ("config", "config.worktree") and kind == stat.S_IFREG:
             texts[inside] = sanitised(_read(path))

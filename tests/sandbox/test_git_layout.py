@@ -279,6 +279,24 @@ def test_of_a_git_directory_outside_only_what_is_gits_is_seen(tmp_path: Path) ->
     assert folders == ["hooks", "other"]
 
 
+STRANGE = {
+    "a loop": "ln -s loop d/loop; printf loop > d/gitdir",
+    "a byte that no name has": "printf 'a\\0b' > d/gitdir; printf '[core]\\nworktree = a\\0b\\n' > d/config",
+    "that byte in a file for .git": "printf 'gitdir: a\\0b' > project/.git",
+    "a name in it that is not text": "printf ../project/.git > d.git/gitdir; touch \"$(printf 'd.git/\\377')\"",
+    "a folder in place of a file": "mkdir d/gitdir d/config d/commondir",
+    "a common directory of no name": "printf ../project/.git > d.git/gitdir; printf 'a\\0b' > d.git/commondir",
+}
+
+
+@pytest.mark.parametrize("made", STRANGE.values(), ids=STRANGE)
+def test_a_strange_git_directory_is_none(tmp_path: Path, made: str) -> None:
+    write(tmp_path, {"d.git/HEAD": "x", "d.git/objects/a": "", "d.git/refs/a": "", "project/.git": "gitdir: ../d\n"})
+    (tmp_path / "d").symlink_to("d.git")
+    subprocess.run(["sh", "-ec", made], cwd=tmp_path, check=True)
+    assert git.find(tmp_path / "project") == git.Repository()
+
+
 def _submodule(top: Path) -> tuple[Path, str]:
     run_git(top, "-c", "protocol.file.allow=always", "submodule", "add", "-q", f"{top}", "lib/a")
     return top / "lib/a", ".git/modules/lib/a"

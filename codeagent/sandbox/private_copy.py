@@ -92,5 +92,8 @@ def sent_as(uid: int, gid: int, *, in_user_namespace: bool) -> tuple[int, int]:
 
 
 def _owner_of(repo: Path, engine: Engine) -> tuple[int, int]:
-    found = repo.stat()
+    try:
+        found = repo.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise SandboxError(f"the repository is no longer there: {repo}.", "Put it back, then run it again.") from None
     return sent_as(found.st_uid, found.st_gid, in_user_namespace=engine.in_user_namespace)

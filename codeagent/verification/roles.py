@@ -85,6 +85,7 @@ class Named:
     def __init__(self, words: Iterable[str], text: str) -> None:
         spelt = {re.sub(r"^(?:\.{0,2}/)+", "", _UNKNOWN.sub("*", word)) for word in words}
         spelt = {word for word in spelt if _NAME.fullmatch(word)}
+        self.parts = {part for word in spelt for part in word.split("/")}
         self._paths = {word for word in spelt if "*" not in word}
         self._folders = {part for word in self._paths for part in word.split("/")}
         patterns = sorted(word for word in spelt if "*" in word)[:_MOST_PATTERNS]
@@ -127,11 +128,12 @@ class Roles:
         does not; and fixtures that a `conftest.py` takes."""
         if path.endswith(".py") and self._gives_fixtures(path):
             return True
-        if in_sources(path) or self._program_names_it(path):
+        if in_sources(path) or (is_code(path) and not self.compares(path) and not self._is_opened(path)):
+            return False
+        if self._program_names_it(path):
             return False
         if is_code(path):
-            compared = self.compares(path) or any(self._opens(test, path) for test in self._tests)
-            return compared and not self._is_loaded(path)
+            return not self._is_loaded(path)
         readers = [test for test, named in self._tests_names.items() if path in named]
         # A test that has nothing of the program in it is a test of that data.
         return any(self._uses(test, program) for test in readers for program in self._program)
@@ -139,19 +141,22 @@ class Roles:
     def doubt(self, path: str, *, without_code: bool = False) -> str:
         """How the check rests on a file that counts as changed, as a clause; empty where it does not. Whether there
         is no code in all of the change."""
+        if is_code(path):
+            clause = self._doubt_of_code(path, self._text(path))
+            return "" if clause and self._program_names_it(path) else clause
         if self._program_names_it(path):
             return ""
-        if is_code(path):
-            return self._doubt_of_code(path, self._text(path))
         reader = next((test for test, named in self._tests_names.items() if path in named), "")
         if not reader and any(path in Named(_words(text), "") for text in self.scripts):
             reader = "what the command runs"
         return f"{reader} names it" if reader else "it is no code, and the change has none" * without_code
 
     def _doubt_of_code(self, path: str, text: str) -> str:
-        tests = {test: each for test, each in self._tests.items() if self._uses(test, path)}
-        users = {test: each for test, each in tests.items() if self._tests_another(test, path)}
-        if not users or any(self._uses(other, path) for other in self._others(path)):
+        if any(self._uses(other, path) for other in self._others(path)):
+            return ""
+        tests = [test for test in self._tests if self._uses(test, path)]
+        users = {test: self._tests[test] for test in tests if self._tests_another(test, path)}
+        if not users:
             return ""
         first = next(iter(users))
         if _FRAMEWORK.search(text):
@@ -179,17 +184,17 @@ class Roles:
     def _program_names_it(self, path: str) -> bool:
         return any(path in named for named in self._program_names)
 
-    def _opens(self, test: str, path: str) -> bool:
-        """Whether a test reads a file as data, or one beside it that has the same name up to the first dot, and
-        starts nothing. What lies at the top is the program."""
-        folder, name = dirname(path), basename(path).partition(".")[0]
-        text, named = self._tests[test], self._tests_names[test]
-        if not folder or _STARTS.search(text) or not _READS.search(text):
-            return False
-        beside = (
-            each for each in self.tree.files if dirname(each) == folder and basename(each).startswith(f"{name}.")
+    def _is_opened(self, path: str) -> bool:
+        """Whether a test that starts nothing reads a file as data, or one beside it that has the same name up to the
+        first dot. Its folder must be named as well, for a test may write a `main.py` of its own."""
+        folder = basename(dirname(path))
+        name = path[: -len(basename(path))] + basename(path).partition(".")[0]
+        beside = [each for each in self.tree.files if each.startswith(f"{name}.")]
+        named = [test for test, names in self._tests_names.items() if folder and folder in names.parts]
+        readers = (
+            test for test in named if _READS.search(self._tests[test]) and not _STARTS.search(self._tests[test])
         )
-        return path in named or any(each in named for each in beside)
+        return any(each in self._tests_names[test] for test in readers for each in (path, *beside))
 
     def _is_loaded(self, path: str) -> bool:
         """Whether a file, or any other of its folder, is used by a text that could import or compile it."""
@@ -198,7 +203,7 @@ class Roles:
         users = [each for each in self._program if splitext(each)[1] in kind and each not in same]
         # A script's words are its commands', which `compares` knows.
         tests = [test for test in self._tests if splitext(test)[1] in kind and not test.endswith("sh")]
-        words = [set(_IDENTIFIER.findall(_bare(self._tests[test]))) for test in tests]
+        words = [self._bare_words[test] for test in tests]
         return any(
             any(self._uses(user, each) for user in users)
             or any(one.issuperset(_IDENTIFIER.findall(_stem(each))) for one in words)
@@ -215,6 +220,10 @@ class Roles:
     def _tests(self) -> dict[str, str]:
         tests = sorted(path for path in self.tree.files if is_code(path) and self._checks(path))
         return {path: self._text(path) for path in tests[:_MOST_TESTS]}
+
+    @cached_property
+    def _bare_words(self) -> dict[str, set[str]]:
+        return {path: set(_IDENTIFIER.findall(_bare(text))) for path, text in self._tests.items()}
 
     def _checks(self, path: str) -> bool:
         return is_test(path) or (self.decides(path) and not is_configuration(path))

@@ -346,6 +346,18 @@ def test_a_repository_that_is_edited_between_the_runs_says_nothing(verifying: Ve
     assert verifying.changed(PYTEST, {"calc.py": RIGHT}).status is VerificationStatus.PASSED
 
 
+def test_a_repository_that_is_moved_away_between_the_runs_is_said_to_be_gone(verifying: Verifying) -> None:
+    baseline, diff = verifying.baseline(PYTEST), verifying.diff({"calc.py": RIGHT})
+    elsewhere = verifying.repo.rename(verifying.repo.with_name("elsewhere"))
+    try:
+        record = verifying.record(PYTEST, diff, baseline=baseline)
+    finally:
+        elsewhere.rename(verifying.repo)
+    gone = f"the run with the change could not be made: the repository is no longer there: {verifying.repo}"
+    assert (record.status, record.reason) == (VerificationStatus.NOT_RUN, gone)
+    assert record.remedy.startswith("Put it back")
+
+
 def test_a_report_in_junits_form_counts_the_tests_of_a_runner_that_does_not_speak(verifying: Verifying) -> None:
     command = f"{PYTEST} --junitxml=out/report.xml > /dev/null"
     record = verifying.changed(command, {"calc.py": RIGHT})

@@ -130,10 +130,12 @@ def test_what_a_test_opens_is_data_whatever_its_ending_unless_it_is_loaded(readi
     assert of_change("pytest -q", {**tree, **loading}, path).paths == ()
 
 
-def test_a_test_that_reads_modules_makes_no_data_of_them() -> None:
+def test_a_test_that_reads_modules_or_writes_one_makes_no_data_of_them() -> None:
     reading = 'import pkg.one\n[p.read_text() for p in Path("pkg").glob("*.py")]\n'
     tree = {"tests/test_a.py": reading, "pkg/__init__.py": "", "pkg/one.py": ADD, "pkg/two.py": ADD}
     assert of_change("pytest -q", tree, "pkg/two.py").paths == ()
+    writing = {"tests/test_a.py": 'import calc\nopen("conf.py", "w")\n', "calc.py": ADD, "docs/conf.py": ADD}
+    assert of_change("pytest -q", writing, "docs/conf.py").paths == ()
 
 
 @pytest.mark.parametrize(

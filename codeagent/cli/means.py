@@ -195,7 +195,7 @@ def _open_evidence(choices: Choices, sandbox: DockerSandbox, diff: StoredDiff, c
 def name_tracked(sandbox: Tracked, terminal: Terminal) -> None:
     """Names protected files that git tracks: masks hide the files, but not git's history of them."""
     with suppress(CodeagentError, ToolError):
-        if tracked := sandbox.tracked_protected():
+        if tracked := sorted(sandbox.tracked_protected()):
             said = "git tracks protected files; they are hidden, but commands can still read them in git's history"
             more = f" and {len(tracked) - _NAMED:,} more" if len(tracked) > _NAMED else ""
             terminal.note(f"{said}: {', '.join(tracked[:_NAMED])}{more}", "warn")

@@ -132,7 +132,7 @@ def _status(args: argparse.Namespace) -> int:
     shown = found.reference if found else f"{wanted.image}: missing, made by `codeagent sandbox build`"
     answers = f"{engine.version} ({engine.architecture}) at {engine.host}, from {engine.found_by}"
     say(f"engine  {answers}\nimage   {shown}", sys.stdout, hang=8)
-    print_holdings(held)
+    print_holdings(held, grouped=True)
     return 0
 
 
@@ -186,16 +186,21 @@ def _agreed(needless: Sequence[Holding]) -> bool:
     )
 
 
-def print_holdings(held: Sequence[Holding]) -> None:
-    """A line each; what is true of all that another version made is said once, below them."""
-    rows = [(one.kind.value, one.name, _size(one.size), one.owner) for one in held]
+def print_holdings(held: Sequence[Holding], *, grouped: bool = False) -> None:
+    """A line each, and one for all together that other versions made; `grouped` has only that one of those."""
+    others = [one for one in held if one.other_version]
+    rows = [
+        (one.kind.value, one.name, _size(one.size), one.owner) for one in held if not (grouped and one.other_version)
+    ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)] if rows else []
     for kind, name, size, owner in rows:
         say(f"{kind:<{widths[0]}}  {name:<{widths[1]}}  {size:>{widths[2]}}  {owner}", sys.stdout, hang=2)
     if not held:
         say("nothing of codeagent's is on this engine", sys.stdout)
-    if others := sum(one.other_version for one in held):
-        say(f"{others} of another version, perhaps of another installation", sys.stdout)
+    if others:
+        size = _size(sum(one.size or 0 for one in others))
+        said = f"{len(others)} of another version, perhaps of another installation: up to {size}"
+        say(f"{said}; `codeagent sandbox clean` shows them" if grouped else said, sys.stdout)
     sys.stdout.flush()
 
 

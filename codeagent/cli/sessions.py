@@ -179,7 +179,10 @@ def _show(args: argparse.Namespace) -> None:
         from codeagent.ui.report.story import read_story
         from codeagent.ui.streams import filled
 
-        for line in trace(read_story(log), full=args.full, fill=lambda prose: filled(prose, sys.stdout)):
+        def fill(prose: str, indent: int = 0) -> str:
+            return filled(prose, sys.stdout, indent=indent)
+
+        for line in trace(read_story(log), full=args.full, fill=fill):
             print(line)
     _tell_damage(log.damaged)
 

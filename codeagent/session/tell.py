@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
 
 from codeagent.ui import ending, wording
 from codeagent.ui.inert import cut, inert, inert_line
@@ -19,10 +19,20 @@ _ALWAYS = ("approval", "a person was asked")
 """What is short and what a reader of a trace looks for."""
 
 
-def trace(story: Story, *, full: bool, fill: Callable[[str], str] = str) -> Iterator[str]:
+class Fill(Protocol):
+    """Fits a line of prose into a screen, `indent` columns from the left."""
+
+    def __call__(self, prose: str, indent: int = 0) -> str: ...
+
+
+def _as_it_is(prose: str, indent: int = 0) -> str:
+    return " " * indent + prose
+
+
+def trace(story: Story, *, full: bool, fill: Fill = _as_it_is) -> Iterator[str]:
     """The lines of `sessions show`. Without `full`, long texts are shown by their first lines.
 
-    `fill` is applied to every line of prose, and neither to commands nor to code.
+    `fill` is applied to every line of prose, and neither to commands and outputs nor to code.
     """
     yield from map(fill, _facts(story))
     for turn in story.turns:
@@ -31,7 +41,7 @@ def trace(story: Story, *, full: bool, fill: Callable[[str], str] = str) -> Iter
         for row in _rows_of(story, turn):
             yield _line(row, full) if row.title == "run_command" else fill(_line(row, full))
             for label, text in row.bodies:
-                yield from _body(label, text, full)
+                yield from _body(label, text, full, fill)
         yield from _end(turn, full, fill)
 
 
@@ -59,21 +69,28 @@ def _line(row: Row, full: bool = True) -> str:
     return "  " + "  ".join(part for part in parts if part)
 
 
-def _body(label: str, text: str, full: bool) -> Iterator[str]:
+def _body(label: str, text: str, full: bool, fill: Fill) -> Iterator[str]:
     lines = text.rstrip("\n").split("\n")
     if label in _ALWAYS:
-        yield f"      {label}: {inert_line(text)}"
+        yield fill(f"{label}: {inert_line(text)}", 6)
         return
     if label == "arguments" and not full:
         return
     shown = lines if full else [line[:_PREVIEW_WIDTH] for line in lines[:_PREVIEW_LINES]]
     yield f"      {label}:"
-    yield from (f"        {line}" for line in shown)
+    yield from _prose("\n".join(shown), 8, fill) if label == "text" else (f"        {line}" for line in shown)
     if len(lines) > len(shown):
-        yield f"        ({len(lines) - len(shown)} more lines; --full shows them)"
+        yield fill(f"({len(lines) - len(shown)} more lines; --full shows them)", 8)
 
 
-def _end(turn: StoryTurn, full: bool, fill: Callable[[str], str]) -> Iterator[str]:
+def _prose(markdown: str, indent: int, fill: Fill) -> Iterator[str]:
+    """Inert text of a model's, line by line, its blocks of code as they are."""
+    code = lines_of_code(markdown)
+    for at, line in enumerate(markdown.split("\n")):
+        yield f"{' ' * indent}{line}" if at in code else fill(line, indent)
+
+
+def _end(turn: StoryTurn, full: bool, fill: Fill) -> Iterator[str]:
     ended = turn.ended
     if ended is None:
         yield "Loop: did not end (still running, or killed)"
@@ -81,12 +98,10 @@ def _end(turn: StoryTurn, full: bool, fill: Callable[[str], str]) -> Iterator[st
     for name in ("answer", "partial"):
         if isinstance(text := ended.get(name), str):
             yield f"{'Answer' if name == 'answer' else 'Partial answer'}:"
-            text = inert(text)
-            code = lines_of_code(text)
-            yield from (f"  {line}" if at in code else fill(f"  {line}") for at, line in enumerate(text.split("\n")))
+            yield from _prose(inert(text), 2, fill)
     yield from map(fill, map(inert_line, ending.evidence(ended)))
     yield from map(fill, _facts_of(ended))
-    yield from (fill(f"  {line}") for line in _record_of(ended))
+    yield from (fill(line, 2) for line in _record_of(ended))
     for label, text in _outputs(ended):
         lines = text.rstrip("\n").split("\n")
         shown = lines if full else [line[:_PREVIEW_WIDTH] for line in lines[-_PREVIEW_LINES:]]

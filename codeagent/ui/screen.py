@@ -91,7 +91,7 @@ class Screen:
 
         What does not fit into the first line begins `hang` columns further right than that line.
         """
-        rows = streams.filled(text, self._stream, self._environ, hang).split("\n")
+        rows = streams.filled(text, self._stream, self._environ, hang=hang).split("\n")
         return [[(row, style)] for row in rows]
 
     def _erasing(self) -> str:

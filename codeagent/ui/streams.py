@@ -69,16 +69,19 @@ def width_of(stream: TextIO, environ: Mapping[str, str]) -> int:
     return max(columns, _NARROWEST) if columns > 0 else 80
 
 
-def filled(text: str, stream: TextIO, environ: Mapping[str, str] = os.environ, hang: int = 0) -> str:
+def filled(
+    text: str, stream: TextIO, environ: Mapping[str, str] = os.environ, *, hang: int = 0, indent: int = 0
+) -> str:
     """Inert `text`, each line folded (`codeagent.ui.folding`) where `stream` is a terminal, as it is elsewhere.
 
-    What does not fit into the first row of a line begins `hang` columns further right than that line.
+    What does not fit into the first row of a line begins `hang` columns further right than that line. Everything
+    begins `indent` columns from the left.
     """
-    if not on_terminal(stream):
-        return text
-    width = width_of(stream, environ) - 1
-    lines = ((line, len(line) - len(line.lstrip()) + hang) for line in text.split("\n"))
-    return "\n".join(row for line, indent in lines for row in fold(line, width, indent))
+    rows = text.split("\n")
+    if on_terminal(stream):
+        width = width_of(stream, environ) - 1 - indent
+        rows = [row for line in rows for row in fold(line, width, len(line) - len(line.lstrip()) + hang)]
+    return "\n".join(f"{' ' * indent}{row}" for row in rows)
 
 
 def height_of(stream: TextIO) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,17 +102,24 @@ def test_an_error_is_broken_between_words(monkeypatch: pytest.MonkeyPatch) -> No
         assert pty.sent.split("\r\n")[:2] == ["codeagent: error: Something with many", "words went wrong here."]
 
 
-def test_what_other_versions_made_is_said_once_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_other_versions_made_is_said_once_of_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     name = "codeagent-toolbox-{}"
     owner = "the toolbox of another version"
     held = [Holding(Kind.VOLUME, str(at), name.format(at), 2_000, owner, True, True) for at in range(3)]
-    with PtyScreen(COLUMNS) as pty:
-        monkeypatch.setattr("sys.stdout", pty.stream)
+    with PtyScreen(COLUMNS) as pty, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", pty.stream)
         print_holdings(held)
         shown = pty.shown()
     assert shown[:2] == ["volume  codeagent-toolbox-0  2.0 kB", "  the toolbox of another version"]
-    assert shown[-2:] == ["3 of another version, perhaps of", "another installation"]
+    assert shown[-2:] == ["3 of another version, perhaps of", "another installation: up to 6.0 kB"]
     assert sum("perhaps" in row for row in shown) == 1
+    print_holdings([*held, replace(held[0], owner="the toolbox", other_version=False)], grouped=True)
+    assert "".join(capsys.readouterr()).splitlines() == [
+        "volume  codeagent-toolbox-0  2.0 kB  the toolbox",
+        "3 of another version, perhaps of another installation: up to 6.0 kB; `codeagent sandbox clean` shows them",
+    ]
 
 
 def test_of_many_protected_files_that_git_tracks_three_are_named() -> None:

@@ -27,7 +27,7 @@ VOLUMES = {"left-over": OF_NOBODY, "codeagent-toolbox-old": {toolbox.LABEL: "old
 SHOWN = """\
 volume  left-over              0 B  session k3f9x, copy (ended)
 volume  codeagent-toolbox-old  0 B  the toolbox of another version
-1 of another version, perhaps of another installation
+1 of another version, perhaps of another installation: up to 0 B
 """
 
 

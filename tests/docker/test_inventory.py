@@ -216,7 +216,8 @@ def test_at_a_terminal_clean_asks_and_no_removes_nothing(engine: Engine, old_vol
     arguments = ["-c", START, "sandbox", "clean", "--docker-host", engine.host]
     child = pexpect.spawn(sys.executable, arguments, encoding="utf-8", timeout=60, dimensions=(50, 200))
     child.expect_exact(old_volume)
-    child.expect(r"\d+ of another version, perhaps of another installation\r\nRemove these \d+\? \[y/N\]:")
+    child.expect(r"\d+ of another version, perhaps of another installation: up to [\d.]+ \w+\r\n")
+    child.expect(r"Remove these \d+\? \[y/N\]:")
     listening(child)
     child.sendline("n")
     child.expect_exact("Nothing was removed.")

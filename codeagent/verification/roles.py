@@ -72,8 +72,10 @@ _KINDS = (
 """Languages of one kind load each other's files; any other, its own."""
 _READS = re.compile(r"\b(?:open|read\w*|ReadFile|File|slurp|file_get_contents)\b")
 _STARTS = re.compile(
-    r"\b(?:subprocess|popen|system|spawn\w*|exec\w*|runpy|import_module|spec_from_file_location)\b", re.I
+    r"\b(?:subprocess|popen|system|spawn\w*|exec\w*|eval|runpy|import_module|spec_from_file_location|runIn\w+|jsdom)\b",
+    re.I,
 )
+"""What a text runs, or shows in a browser, is the program."""
 _IDENTIFIER = re.compile(r"\w+")
 _HELPERS = frozenset("assert asserts assertion assertions expect expectations expected fixture fixtures".split())
 _LONGEST_BODY = 400
@@ -197,18 +199,19 @@ class Roles:
         return any(each in self._tests_names[test] for test in readers for each in (path, *beside))
 
     def _is_loaded(self, path: str) -> bool:
-        """Whether a file, or any other of its folder, is used by a text that could import or compile it."""
+        """Whether a file, or other code in its folder, is used by a text elsewhere that may import or compile it."""
+        folder = dirname(path)
+        beside = (each for each in self.tree.files if folder and dirname(each) == folder and is_code(each))
+        return any(self._is_imported(each, folder) for each in {path, *beside})
+
+    def _is_imported(self, path: str, folder: str) -> bool:
         kind = next((kind for kind in _KINDS if splitext(path)[1] in kind), {splitext(path)[1]})
-        same = [each for each in self.tree.files if dirname(each) == dirname(path) and splitext(each)[1] in kind]
-        users = [each for each in self._program if splitext(each)[1] in kind and each not in same]
+        users = (each for each in self._program[:_MOST_FILES] if splitext(each)[1] in kind and each != path)
+        if any(self._uses(each, path) for each in users if not folder or dirname(each) != folder):
+            return True
         # A script's words are its commands', which `compares` knows.
         tests = [test for test in self._tests if splitext(test)[1] in kind and not test.endswith("sh")]
-        words = [self._bare_words[test] for test in tests]
-        return any(
-            any(self._uses(user, each) for user in users)
-            or any(one.issuperset(_IDENTIFIER.findall(_stem(each))) for one in words)
-            for each in {path, *(same if dirname(path) else ())}
-        )
+        return any(self._bare_words[test].issuperset(_IDENTIFIER.findall(_stem(path))) for test in tests)
 
     def _uses(self, user: str, path: str) -> bool:
         """Whether all that a file's name is made of (`check-eq`) stands in the text of another."""

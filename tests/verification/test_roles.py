@@ -134,6 +134,9 @@ def test_a_test_that_reads_modules_or_writes_one_makes_no_data_of_them() -> None
     reading = 'import pkg.one\n[p.read_text() for p in Path("pkg").glob("*.py")]\n'
     tree = {"tests/test_a.py": reading, "pkg/__init__.py": "", "pkg/one.py": ADD, "pkg/two.py": ADD}
     assert of_change("pytest -q", tree, "pkg/two.py").paths == ()
+    page = {"lib/app.js": "", "web/page.html": "", "web/page.js": ""}
+    showing = 'readFileSync("web/page.html")\nrequire("../web/page"); require("./app")\n'
+    assert of_change("node --test", {**page, "test/a.test.js": showing}, "web/page.html").paths == ()
     writing = {"tests/test_a.py": 'import calc\nopen("conf.py", "w")\n', "calc.py": ADD, "docs/conf.py": ADD}
     assert of_change("pytest -q", writing, "docs/conf.py").paths == ()
 

@@ -157,7 +157,7 @@ def test_files_that_changed_since_are_named_and_nothing_is_written(repo: Path, s
 
 def at_terminal(repo: Path, *arguments: str) -> Any:
     argv = command(*arguments)
-    return pexpect.spawn(argv[0], argv[1:], cwd=str(repo), env=environment(repo), timeout=60, dimensions=(40, 100))
+    return pexpect.spawn(argv[0], argv[1:], cwd=str(repo), env=environment(repo), timeout=60, dimensions=(40, 300))
 
 
 def asked(child: Any) -> None:
@@ -192,7 +192,7 @@ def test_what_changes_between_the_question_and_the_answer_is_not_overwritten(rep
     asked(child)
     (repo / "a.py").write_bytes(b"x = 3\n")
     child.sendline("y")
-    child.expect("a.py was changed while this was being written; nothing was changed.")
+    child.expect(r"a.py\s+was\s+changed\s+while\s+this\s+was\s+being\s+written;\s+nothing\s+was\s+changed\.")
     child.expect(pexpect.EOF)
     assert (child.wait(), tree(repo)) == (1, {**OLD, "a.py": (0o100644, b"x = 3\n")})
 

@@ -29,11 +29,15 @@ ANSWER = f"An answer of one sentence that is wider than the screen `and code`:\n
 REASON = "the command could not be run without the change, so it has shown nothing"
 
 
+@pytest.fixture(autouse=True)
+def _no_width_but_the_screens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     repo = make(tmp_path / "repo", OLD)
     monkeypatch.setenv("CODEAGENT_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.chdir(repo)
     found = {"path": "a.py", "start_line": 1, "end_line": 1, "state": "unread", "quoted": ""}
     with Session.create(tmp_path / "home") as made:

@@ -17,45 +17,8 @@ from codeagent.evidence.citations import mentions
 from codeagent.providers.offline.transcript import place
 from tests.fixtures_expected import USER_SERVICE
 from tests.offline.machine import Machine, repository
+from tests.offline.small_repositories import NO_MODEL, PYTHON
 
-NO_MODEL = "No language model was used: this was found by fixed rules that search and read the code."
-PYTHON = {
-    "robot/arm.py": '''"""Arms. return None is only text here."""
-from robot.joints import (
-    bend,
-    straighten,
-)
-
-
-class Arm:
-    def __init__(self, motor):
-        self._motor = motor
-
-    def move(self, angle):
-        try:
-            power = self._motor.power_for(angle)
-        except OverflowError:
-            return None
-        if not power: return None
-        return bend(
-            angle,
-            power,
-        )
-''',
-    "robot/motor.py": """class Motor:
-    def power_for(self, angle):
-        table = {1: 2}
-        if angle < 0:
-            raise ValueError(f"{angle}")
-        elif angle == 0:
-            pass
-        else:
-            return table[angle]
-""",
-    "robot/joints.py": "def bend(angle, power):\n    return power if angle else None\n",
-    "other/joints.py": "def bend(x):\n    return None\n",
-    "tests/test_arm.py": "def move():\n    return None\n",
-}
 ODD = (b"my file.py", b'a b/it\'s, "so".py', b"app/[id]/a.py", b"a+b.py", b"\xe7\x94\xa8\xe6\x88\xb7 1.py")
 UNWRITTEN = (
     b"a\x1b[31mb.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def written(folder: Path, text: str) -> Path:
     path = folder / hashlib.sha256(text.encode()).hexdigest()[:32]
     if not path.exists():
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        temporary = folder / f".{path.name}.{os.getpid()}"
+        temporary = folder / f".{path.name}.{secrets.token_hex(4)}"
         temporary.write_text(text)
         temporary.chmod(0o444)
         temporary.replace(path)

@@ -27,7 +27,7 @@ from codeagent.cli.means import Means, changed_paths, context_for, open_means, o
 from codeagent.cli.verifier import Verifier
 from codeagent.conversation import Item, UserMessage
 from codeagent.errors import CodeagentError, Interrupted, SandboxError, StorageError
-from codeagent.events import Event, Noted, SessionStarted, TurnEnded, TurnStarted
+from codeagent.events import Event, Noted, SessionStarted, ToolCalled, TurnEnded, TurnStarted
 from codeagent.evidence.findings import Findings
 from codeagent.evidence.landmark import as_json
 from codeagent.keys import redactor
@@ -210,8 +210,9 @@ class Workbench:
 
     def _run(self, means: Means, limits: Limits) -> Ending:
         def emit(event: Event) -> None:
-            # The container starts beside the first inference, and what is to be said of it comes before any call.
-            while means.naming.is_alive() and not self.interrupts.pending:
+            # The container starts beside the first inference, and what is to be said of it comes before any call;
+            # an answer that needs no call waits for no container.
+            while isinstance(event, ToolCalled) and means.naming.is_alive() and not self.interrupts.pending:
                 means.naming.join(0.05)
             self.session.emit(event)
 
@@ -238,7 +239,7 @@ class Workbench:
                     interrupts=self.interrupts,
                     notes=lambda: self._told(means.evidence.notes()),
                     begin_round=self._begin_round,
-                    emit=emit,
+                    emit=self.session.emit,
                     progress=self.terminal.hint,
                 )
             )
